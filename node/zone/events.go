@@ -1,0 +1,226 @@
+package zone
+
+import (
+	"time"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// Inbox is what happened since the last step. The engine reads it and keeps no reference to its slices; byte slices
+// inside events belong to the engine from then on.
+type Inbox struct {
+	// Boot is the reading of CLOCK_BOOTTIME at the start of the step.
+	Boot time.Duration
+	// Deadline is the fence: the engine makes no step at or after it.
+	Deadline time.Duration
+	// WallMillis is Unix time in milliseconds; it is used for new entity ids only.
+	WallMillis int64
+	// Table replaces the region table when not nil.
+	Table *partition.Table
+	// Peers are changes of links and sessions, in order. They are handled before messages.
+	Peers []PeerEvent
+	// Replication and Reliable hold what peers sent, in order per peer.
+	Replication []PeerBytes
+	Reliable    []PeerBytes
+	Clients     []ClientEvent
+	Store       []StoreAnswer
+	Chunks      []ChunkAnswer
+}
+
+// PeerEvent is a change of the link to a session, or of a session itself.
+type PeerEvent struct {
+	Session string
+	Kind    PeerEventKind
+}
+
+// PeerEventKind says what happened to a peer.
+type PeerEventKind uint8
+
+const (
+	// PeerUp: the link is connected, both streams are new (replication) or resumed (reliable).
+	PeerUp PeerEventKind = iota + 1
+	// PeerDown: the link broke; the session may still live. All replication of it is void, reliable is kept.
+	PeerDown
+	// PeerDead: the session is revoked or has a successor. Nothing of it counts any more.
+	PeerDead
+)
+
+// PeerBytes is an encoded wire.ReplicationBatch (replication) or wire.PeerMessage (reliable).
+type PeerBytes struct {
+	// Session is the sender in an Inbox and the receiver in an Outbox.
+	Session string
+	Bytes   []byte
+}
+
+// ConnID names one client connection of this process; never reused.
+type ConnID uint64
+
+// ClientEvent is something a client connection did. Exactly one of Connected, Message and Closed is set.
+type ClientEvent struct {
+	Conn ConnID
+	// Connected: the socket is authenticated.
+	Connected *ClientConnected
+	// Message is a decoded, size-checked, rate-limited message after authentication: Input, ChunkRequest or Logout
+	// (the driver answers Ping itself).
+	Message *wire.ClientEnvelope
+	// Closed: the socket is gone, whoever closed it.
+	Closed bool
+}
+
+// ClientConnected is an authenticated connection.
+type ClientConnected struct {
+	Account uint64
+	Name    string
+	// Resume is the resume token that the client showed, or empty.
+	Resume string
+	Held   []*wire.HeldChunk
+	// Spawn is where a new master appears, from the token; nil: the engine chooses by account.
+	Spawn *torus.Pos
+	// FreshSecret is random, made by the driver: the resume token of this connection when it becomes a fresh login.
+	FreshSecret string
+}
+
+// Outbox is what a step asks for. Its slices and their bytes are the receiver's.
+type Outbox struct {
+	// Replication holds at most one batch per peer session.
+	Replication []PeerBytes
+	Reliable    []PeerBytes
+	// Clients holds at most one write per connection: length-delimited ServerEnvelopes.
+	Clients []ClientBytes
+	// Close asks for connections to be closed after what was written before.
+	Close  []ClientClose
+	Store  []StoreRequest
+	Chunks []ChunkRequest
+	// NotAfter is the deadline under which all this was decided: each driver compares CLOCK_BOOTTIME with the current
+	// deadline right before it writes and holds what is late until the same session is renewed.
+	NotAfter time.Duration
+}
+
+// ClientBytes is one write to a connection.
+type ClientBytes struct {
+	Conn  ConnID
+	Bytes []byte
+}
+
+// ClientClose asks for the end of a connection; the client is told why.
+type ClientClose struct {
+	Conn   ConnID
+	Reason wire.Disconnected_Reason
+	Detail string
+}
+
+// ChunkRequest asks the terrain driver for the encoded payload of a chunk.
+type ChunkRequest struct {
+	Chunk torus.ChunkPos
+}
+
+// ChunkAnswer is the payload, shared and immutable.
+type ChunkAnswer struct {
+	Chunk    torus.ChunkPos
+	Revision uint32
+	Encoding wire.ChunkData_Encoding
+	Payload  []byte
+}
+
+// Epoch of an entity: recoveries, then transfers.
+type Epoch struct {
+	Recoveries, Transfers uint32
+}
+
+// Less orders epochs.
+func (e Epoch) Less(o Epoch) bool {
+	if e.Recoveries != o.Recoveries {
+		return e.Recoveries < o.Recoveries
+	}
+	return e.Transfers < o.Transfers
+}
+
+// Record is a durable entity as the store keeps it, under its own key.
+type Record struct {
+	Entity  ecs.EntityID
+	Epoch   Epoch
+	Home    torus.RegionPos
+	Account uint64 // 0: none
+	// Resting: the player logged out; the record is complete and no node simulates it.
+	Resting bool
+	// Blob is an encoded wire.Snapshot.
+	Blob []byte
+}
+
+// StoreOp is one operation on the store. Every operation is idempotent: it may be repeated until it is answered, and a
+// repeat of an operation that took effect answers as the first time.
+type StoreOp uint8
+
+const (
+	// StoreClaimSession raises the session epoch of Account and names Session as its gateway. If Resume equals the secret
+	// of the current login, the login goes on (LoginEpoch stays); else a fresh login begins with FreshSecret.
+	// Answer: SessionEpoch, LoginEpoch, Resumed, PreviousGateway, and the account's master: Record (Blob left out) or nil.
+	StoreClaimSession StoreOp = iota + 1
+	// StoreCreate stores a new Record; if its account has a master already it changes nothing and answers Conflict with
+	// that Record.
+	StoreCreate
+	// StoreClaim sets epoch, home and resting=false of a record if its epoch equals Expect (or is already Record.Epoch with
+	// the same home: a repeat). Answer: OK with the full Record, or Conflict with the Record as it is, or Missing.
+	StoreClaim
+	// StoreSave replaces blob and resting of a record if its epoch equals Record.Epoch. Answer: OK, Conflict or Missing.
+	StoreSave
+	// StoreLoadRegion raises the fence of Region to RegionEpoch (refused with Conflict if the stored one is higher) and
+	// answers Records: all of that home that do not rest.
+	StoreLoadRegion
+	// StoreLoad answers the Record of Entity, or Missing.
+	StoreLoad
+)
+
+// StoreRequest asks the store for one operation.
+type StoreRequest struct {
+	// ID names the request in its answer.
+	ID uint64
+	Op StoreOp
+
+	Account     uint64
+	Session     string // gateway session
+	Resume      string
+	FreshSecret string
+
+	Record Record
+	Expect Epoch
+
+	Region      torus.RegionPos
+	RegionEpoch uint64
+
+	Entity ecs.EntityID
+}
+
+// StoreCode is the outcome of a request.
+type StoreCode uint8
+
+const (
+	// StoreOK: done (now or by an earlier try).
+	StoreOK StoreCode = iota + 1
+	// StoreConflict: refused, the stored state is another one.
+	StoreConflict
+	// StoreMissing: there is no such record.
+	StoreMissing
+	// StoreUnavailable: not known to be done; ask again.
+	StoreUnavailable
+)
+
+// StoreAnswer answers one request.
+type StoreAnswer struct {
+	ID   uint64
+	Op   StoreOp
+	Code StoreCode
+
+	SessionEpoch    uint64
+	LoginEpoch      uint64
+	Resumed         bool
+	PreviousGateway string
+	// ResumeSecret is the secret of the login that is current now.
+	ResumeSecret string
+
+	Record  *Record
+	Records []Record
+}
