@@ -359,7 +359,9 @@ type Authenticate struct {
 	// From Welcome of the connection that was lost; empty for a fresh login.
 	ResumeToken string `protobuf:"bytes,4,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// What a resuming client still holds, so that it is not sent again.
-	Held          []*HeldChunk `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	Held []*HeldChunk `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	// A resuming client: the highest input number whose result it knows.
+	AckedInput    uint64 `protobuf:"varint,6,opt,name=acked_input,json=ackedInput,proto3" json:"acked_input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +429,13 @@ func (x *Authenticate) GetHeld() []*HeldChunk {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *Authenticate) GetAckedInput() uint64 {
+	if x != nil {
+		return x.AckedInput
+	}
+	return 0
 }
 
 type HeldChunk struct {
@@ -1363,8 +1372,10 @@ type EntityUpdate struct {
 	Components []*ComponentUpdate     `protobuf:"bytes,2,rep,name=components,proto3" json:"components,omitempty"`
 	Events     []*EntityEvent         `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
 	// The entity comes into sight; components hold all that this client may know.
-	Appear        bool         `protobuf:"varint,4,opt,name=appear,proto3" json:"appear,omitempty"`
-	Vanish        VanishReason `protobuf:"varint,5,opt,name=vanish,proto3,enum=spatialcells.wire.v1.VanishReason" json:"vanish,omitempty"`
+	Appear bool         `protobuf:"varint,4,opt,name=appear,proto3" json:"appear,omitempty"`
+	Vanish VanishReason `protobuf:"varint,5,opt,name=vanish,proto3,enum=spatialcells.wire.v1.VanishReason" json:"vanish,omitempty"`
+	// The entity goes on from an earlier state, at most 5 s old: its owner crashed. Its position may jump.
+	Reset_        bool `protobuf:"varint,6,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1432,6 +1443,13 @@ func (x *EntityUpdate) GetVanish() VanishReason {
 		return x.Vanish
 	}
 	return VanishReason_VANISH_REASON_UNSPECIFIED
+}
+
+func (x *EntityUpdate) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
 }
 
 type InputResult struct {
@@ -1734,13 +1752,15 @@ const file_client_proto_rawDesc = "" +
 	"\x05input\x18\x03 \x01(\v2\x1b.spatialcells.wire.v1.InputH\x00R\x05input\x12I\n" +
 	"\rchunk_request\x18\x04 \x01(\v2\".spatialcells.wire.v1.ChunkRequestH\x00R\fchunkRequest\x126\n" +
 	"\x06logout\x18\x05 \x01(\v2\x1c.spatialcells.wire.v1.LogoutH\x00R\x06logoutB\t\n" +
-	"\amessage\"\xce\x01\n" +
+	"\amessage\"\xef\x01\n" +
 	"\fAuthenticate\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12)\n" +
 	"\x10protocol_version\x18\x02 \x01(\rR\x0fprotocolVersion\x12%\n" +
 	"\x0eclient_version\x18\x03 \x01(\tR\rclientVersion\x12!\n" +
 	"\fresume_token\x18\x04 \x01(\tR\vresumeToken\x123\n" +
-	"\x04held\x18\x05 \x03(\v2\x1f.spatialcells.wire.v1.HeldChunkR\x04held\"C\n" +
+	"\x04held\x18\x05 \x03(\v2\x1f.spatialcells.wire.v1.HeldChunkR\x04held\x12\x1f\n" +
+	"\vacked_input\x18\x06 \x01(\x04R\n" +
+	"ackedInput\"C\n" +
 	"\tHeldChunk\x12\f\n" +
 	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
 	"\x01y\x18\x02 \x01(\rR\x01y\x12\x1a\n" +
@@ -1816,7 +1836,7 @@ const file_client_proto_rawDesc = "" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04tick\x18\x02 \x01(\x04R\x04tick\x12<\n" +
 	"\aupdates\x18\x03 \x03(\v2\".spatialcells.wire.v1.EntityUpdateR\aupdates\x12!\n" +
-	"\fset_complete\x18\x04 \x01(\bR\vsetComplete\"\xfc\x01\n" +
+	"\fset_complete\x18\x04 \x01(\bR\vsetComplete\"\x92\x02\n" +
 	"\fEntityUpdate\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12E\n" +
 	"\n" +
@@ -1824,7 +1844,8 @@ const file_client_proto_rawDesc = "" +
 	"components\x129\n" +
 	"\x06events\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityEventR\x06events\x12\x16\n" +
 	"\x06appear\x18\x04 \x01(\bR\x06appear\x12:\n" +
-	"\x06vanish\x18\x05 \x01(\x0e2\".spatialcells.wire.v1.VanishReasonR\x06vanish\"\xdf\x01\n" +
+	"\x06vanish\x18\x05 \x01(\x0e2\".spatialcells.wire.v1.VanishReasonR\x06vanish\x12\x14\n" +
+	"\x05reset\x18\x06 \x01(\bR\x05reset\"\xdf\x01\n" +
 	"\vInputResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12:\n" +
 	"\x04code\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.InputResult.CodeR\x04code\x12\x16\n" +

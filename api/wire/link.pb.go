@@ -439,11 +439,11 @@ func (x *Epoch) GetTransfers() uint32 {
 type ReplicationBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chunk keys (row-major index of the chunk on the torus) that the sender observes from now on, or no longer.
-	Subscribe   []uint32       `protobuf:"varint,1,rep,packed,name=subscribe,proto3" json:"subscribe,omitempty"`
-	Unsubscribe []uint32       `protobuf:"varint,2,rep,packed,name=unsubscribe,proto3" json:"unsubscribe,omitempty"`
+	Subscribe   []uint64       `protobuf:"varint,1,rep,packed,name=subscribe,proto3" json:"subscribe,omitempty"`
+	Unsubscribe []uint64       `protobuf:"varint,2,rep,packed,name=unsubscribe,proto3" json:"unsubscribe,omitempty"`
 	Frames      []*EntityFrame `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"`
 	// Chunks whose snapshot is complete with this batch.
-	Snapshots []uint32 `protobuf:"varint,4,rep,packed,name=snapshots,proto3" json:"snapshots,omitempty"`
+	Snapshots []uint64 `protobuf:"varint,4,rep,packed,name=snapshots,proto3" json:"snapshots,omitempty"`
 	// The sender is alive and its simulation ran this tick.
 	Heartbeat     bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -480,14 +480,14 @@ func (*ReplicationBatch) Descriptor() ([]byte, []int) {
 	return file_link_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ReplicationBatch) GetSubscribe() []uint32 {
+func (x *ReplicationBatch) GetSubscribe() []uint64 {
 	if x != nil {
 		return x.Subscribe
 	}
 	return nil
 }
 
-func (x *ReplicationBatch) GetUnsubscribe() []uint32 {
+func (x *ReplicationBatch) GetUnsubscribe() []uint64 {
 	if x != nil {
 		return x.Unsubscribe
 	}
@@ -501,7 +501,7 @@ func (x *ReplicationBatch) GetFrames() []*EntityFrame {
 	return nil
 }
 
-func (x *ReplicationBatch) GetSnapshots() []uint32 {
+func (x *ReplicationBatch) GetSnapshots() []uint64 {
 	if x != nil {
 		return x.Snapshots
 	}
@@ -521,7 +521,7 @@ type EntityFrame struct {
 	Kind   EntityFrame_Kind       `protobuf:"varint,2,opt,name=kind,proto3,enum=spatialcells.wire.v1.EntityFrame_Kind" json:"kind,omitempty"`
 	Epoch  *Epoch                 `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Key of the chunk under which the owner has it indexed.
-	Chunk uint32 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Chunk uint64 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	// Index of its home region.
 	Home uint32 `protobuf:"varint,5,opt,name=home,proto3" json:"home,omitempty"`
 	// 0: no account.
@@ -531,8 +531,10 @@ type EntityFrame struct {
 	// EntityEvents, each as field 3 of EntityUpdate.
 	Events []byte       `protobuf:"bytes,8,opt,name=events,proto3" json:"events,omitempty"`
 	Vanish VanishReason `protobuf:"varint,9,opt,name=vanish,proto3,enum=spatialcells.wire.v1.VanishReason" json:"vanish,omitempty"`
-	// KIND_TRANSFERRED: the new owner.
-	ToSession     string `protobuf:"bytes,10,opt,name=to_session,json=toSession,proto3" json:"to_session,omitempty"`
+	// KIND_TRANSFERRED: the new owner; epoch is the one that it has.
+	ToSession string `protobuf:"bytes,10,opt,name=to_session,json=toSession,proto3" json:"to_session,omitempty"`
+	// The entity goes on from an earlier state, because its owner crashed.
+	Reset_        bool `protobuf:"varint,11,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,7 +590,7 @@ func (x *EntityFrame) GetEpoch() *Epoch {
 	return nil
 }
 
-func (x *EntityFrame) GetChunk() uint32 {
+func (x *EntityFrame) GetChunk() uint64 {
 	if x != nil {
 		return x.Chunk
 	}
@@ -635,6 +637,13 @@ func (x *EntityFrame) GetToSession() string {
 		return x.ToSession
 	}
 	return ""
+}
+
+func (x *EntityFrame) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
 }
 
 // PeerMessage is one message of the reliable stream.
@@ -1094,9 +1103,11 @@ type Attach struct {
 	// 0: the account has no entity yet; create one at the spawn position.
 	Entity uint64 `protobuf:"fixed64,4,opt,name=entity,proto3" json:"entity,omitempty"`
 	// Home region of the entity (or of the spawn position), for the answer when the sender's table is behind.
-	Region        uint32    `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
-	Spawn         *Position `protobuf:"bytes,6,opt,name=spawn,proto3" json:"spawn,omitempty"`
-	Name          string    `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
+	Region uint32    `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
+	Spawn  *Position `protobuf:"bytes,6,opt,name=spawn,proto3" json:"spawn,omitempty"`
+	Name   string    `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
+	// The highest input number whose result the client knows; it is not executed again even where a crash undid it.
+	AckedInput    uint64 `protobuf:"varint,8,opt,name=acked_input,json=ackedInput,proto3" json:"acked_input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,6 +1189,13 @@ func (x *Attach) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Attach) GetAckedInput() uint64 {
+	if x != nil {
+		return x.AckedInput
+	}
+	return 0
 }
 
 type AttachAnswer struct {
@@ -1991,16 +2009,16 @@ const file_link_proto_rawDesc = "" +
 	"recoveries\x12\x1c\n" +
 	"\ttransfers\x18\x02 \x01(\rR\ttransfers\"\xc9\x01\n" +
 	"\x10ReplicationBatch\x12\x1c\n" +
-	"\tsubscribe\x18\x01 \x03(\rR\tsubscribe\x12 \n" +
-	"\vunsubscribe\x18\x02 \x03(\rR\vunsubscribe\x129\n" +
+	"\tsubscribe\x18\x01 \x03(\x04R\tsubscribe\x12 \n" +
+	"\vunsubscribe\x18\x02 \x03(\x04R\vunsubscribe\x129\n" +
 	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12\x1c\n" +
-	"\tsnapshots\x18\x04 \x03(\rR\tsnapshots\x12\x1c\n" +
-	"\theartbeat\x18\x05 \x01(\bR\theartbeat\"\xcb\x03\n" +
+	"\tsnapshots\x18\x04 \x03(\x04R\tsnapshots\x12\x1c\n" +
+	"\theartbeat\x18\x05 \x01(\bR\theartbeat\"\xe1\x03\n" +
 	"\vEntityFrame\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.EntityFrame.KindR\x04kind\x121\n" +
 	"\x05epoch\x18\x03 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x14\n" +
-	"\x05chunk\x18\x04 \x01(\rR\x05chunk\x12\x12\n" +
+	"\x05chunk\x18\x04 \x01(\x04R\x05chunk\x12\x12\n" +
 	"\x04home\x18\x05 \x01(\rR\x04home\x12\x18\n" +
 	"\aaccount\x18\x06 \x01(\x04R\aaccount\x12\x1e\n" +
 	"\n" +
@@ -2010,7 +2028,8 @@ const file_link_proto_rawDesc = "" +
 	"\x06vanish\x18\t \x01(\x0e2\".spatialcells.wire.v1.VanishReasonR\x06vanish\x12\x1d\n" +
 	"\n" +
 	"to_session\x18\n" +
-	" \x01(\tR\ttoSession\"^\n" +
+	" \x01(\tR\ttoSession\x12\x14\n" +
+	"\x05reset\x18\v \x01(\bR\x05reset\"^\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vKIND_UPDATE\x10\x00\x12\x11\n" +
 	"\rKIND_SNAPSHOT\x10\x01\x12\r\n" +
@@ -2061,7 +2080,7 @@ const file_link_proto_rawDesc = "" +
 	"CODE_MOVED\x10\x03\x12\r\n" +
 	"\tCODE_WAIT\x10\x04\x12\x11\n" +
 	"\rCODE_NOT_HERE\x10\x05\x12\x16\n" +
-	"\x12CODE_STALE_SESSION\x10\x06\"\xe2\x01\n" +
+	"\x12CODE_STALE_SESSION\x10\x06\"\x83\x02\n" +
 	"\x06Attach\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12\x1f\n" +
@@ -2070,7 +2089,9 @@ const file_link_proto_rawDesc = "" +
 	"\x06entity\x18\x04 \x01(\x06R\x06entity\x12\x16\n" +
 	"\x06region\x18\x05 \x01(\rR\x06region\x124\n" +
 	"\x05spawn\x18\x06 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x05spawn\x12\x12\n" +
-	"\x04name\x18\a \x01(\tR\x04name\"\xfe\x02\n" +
+	"\x04name\x18\a \x01(\tR\x04name\x12\x1f\n" +
+	"\vacked_input\x18\b \x01(\x04R\n" +
+	"ackedInput\"\xfe\x02\n" +
 	"\fAttachAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12;\n" +

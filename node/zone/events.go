@@ -53,6 +53,8 @@ type PeerBytes struct {
 	// Session is the sender in an Inbox and the receiver in an Outbox.
 	Session string
 	Bytes   []byte
+	// At is the boot-time clock when the bytes arrived; for latency histograms only.
+	At time.Duration
 }
 
 // ConnID names one client connection of this process; never reused.
@@ -77,6 +79,8 @@ type ClientConnected struct {
 	// Resume is the resume token that the client showed, or empty.
 	Resume string
 	Held   []*wire.HeldChunk
+	// AckedInput is the highest input number whose result a resuming client knows.
+	AckedInput uint64
 	// Spawn is where a new master appears, from the token; nil: the engine chooses by account.
 	Spawn *torus.Pos
 	// FreshSecret is random, made by the driver: the resume token of this connection when it becomes a fresh login.
