@@ -129,18 +129,8 @@ type ChunkAnswer struct {
 	Payload  []byte
 }
 
-// Epoch of an entity: recoveries, then transfers.
-type Epoch struct {
-	Recoveries, Transfers uint32
-}
-
-// Less orders epochs.
-func (e Epoch) Less(o Epoch) bool {
-	if e.Recoveries != o.Recoveries {
-		return e.Recoveries < o.Recoveries
-	}
-	return e.Transfers < o.Transfers
-}
+// Epoch of an entity.
+type Epoch = ecs.Epoch
 
 // Record is a durable entity as the store keeps it, under its own key.
 type Record struct {

@@ -1,0 +1,16 @@
+// Package ghost holds render ghosts: replicas of entities as their last public messages, encoded. A replica is no entity
+// of the ECS: nothing decodes it, no system sees it, and forwarding it to a client is a copy of bytes.
+//
+// The store decides which owner's messages count (node.md, "Handoff", "Ghosts"):
+//
+//   - A frame with an older entity epoch than the replica's is dropped.
+//   - Frames of a new owner are held until the old owner signed off (Transferred), at most HoldTicks, or until the old
+//     owner's session is dead. So no client sees the new owner's state before the old owner's last, and nothing twice.
+//   - A transfer never makes an entity vanish.
+//   - When an owner dies its replicas stay, until the next holder's snapshot says otherwise.
+//
+// It keeps, per replica and tick, which components changed and which events happened, so that each update is encoded once
+// for all clients of this gateway.
+//
+// May import torus, partition and ecs, and api/wire; nothing else of this module.
+package ghost
