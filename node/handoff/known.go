@@ -1,0 +1,120 @@
+package handoff
+
+import (
+	"slices"
+
+	"github.com/spatialcells/spatialcells/node/ecs"
+)
+
+const (
+	// TombstoneTicks is how long a node remembers whom it gave an entity to: 30 s.
+	TombstoneTicks = 600
+	// BurnTicks is how long a refused epoch is remembered: the source gives up on an epoch when it hears of the refusal,
+	// and a reliable message that was not delivered within a minute belongs to a dead session.
+	BurnTicks = 1200
+)
+
+// Verdict is the target's answer to an offer.
+type Verdict uint8
+
+const (
+	// Take: create the entity.
+	Take Verdict = iota + 1
+	// AcceptAgain: it was taken before, here or newer; the source may forget its copy.
+	AcceptAgain
+	// Refuse: the epoch is burned, or older than what is known.
+	Refuse
+)
+
+// Tombstone says where an entity went.
+type Tombstone struct {
+	Epoch  ecs.Epoch
+	Region int
+}
+
+type remembered[T any] struct {
+	value T
+	until int64
+}
+
+type due struct {
+	entity ecs.EntityID
+	until  int64
+}
+
+// Known is what a node remembers of entities it does not own. The zero value is ready for use.
+type Known struct {
+	tombs  map[ecs.EntityID]remembered[Tombstone]
+	burned map[ecs.EntityID]remembered[ecs.Epoch]
+	queue  []due // by until, for both maps
+}
+
+// Bury remembers that the entity went to a region with an epoch.
+func (k *Known) Bury(tick int64, id ecs.EntityID, t Tombstone) {
+	if k.tombs == nil {
+		k.tombs = map[ecs.EntityID]remembered[Tombstone]{}
+	}
+	k.tombs[id] = remembered[Tombstone]{t, tick + TombstoneTicks}
+	k.remember(id, tick+TombstoneTicks)
+}
+
+// Burn remembers that an epoch of the entity was refused: it is never taken.
+func (k *Known) Burn(tick int64, id ecs.EntityID, epoch ecs.Epoch) {
+	if k.burned == nil {
+		k.burned = map[ecs.EntityID]remembered[ecs.Epoch]{}
+	}
+	if old, ok := k.burned[id]; ok && epoch.Less(old.value) {
+		return
+	}
+	k.burned[id] = remembered[ecs.Epoch]{epoch, tick + BurnTicks}
+	k.remember(id, tick+BurnTicks)
+}
+
+func (k *Known) remember(id ecs.EntityID, until int64) {
+	i, _ := slices.BinarySearchFunc(k.queue, until+1, func(d due, u int64) int { return int(d.until - u) })
+	k.queue = slices.Insert(k.queue, i, due{id, until})
+}
+
+// Tombstone returns where the entity went, if it is remembered.
+func (k *Known) Tombstone(id ecs.EntityID) (Tombstone, bool) {
+	t, ok := k.tombs[id]
+	return t.value, ok
+}
+
+// Returned forgets the tombstone: the entity is here again.
+func (k *Known) Returned(id ecs.EntityID) { delete(k.tombs, id) }
+
+// Judge answers an offer of an epoch. live is the epoch of the copy that this node owns or holds frozen, if it has one.
+func (k *Known) Judge(id ecs.EntityID, offered ecs.Epoch, live *ecs.Epoch) Verdict {
+	if live != nil {
+		if live.Less(offered) {
+			return Refuse // the source cannot own what this node owns: let the newer epochs settle it
+		}
+		return AcceptAgain
+	}
+	if t, ok := k.tombs[id]; ok && !t.value.Epoch.Less(offered) {
+		return AcceptAgain
+	}
+	if b, ok := k.burned[id]; ok && !b.value.Less(offered) {
+		return Refuse
+	}
+	return Take
+}
+
+// Expire forgets what is old. Call it once a tick.
+func (k *Known) Expire(tick int64) {
+	n := 0
+	for ; n < len(k.queue) && k.queue[n].until <= tick; n++ {
+		id := k.queue[n].entity
+		if t, ok := k.tombs[id]; ok && t.until <= tick {
+			delete(k.tombs, id)
+		}
+		if b, ok := k.burned[id]; ok && b.until <= tick {
+			delete(k.burned, id)
+		}
+	}
+	k.queue = k.queue[n:]
+}
+
+// Len is the number of entities remembered.
+func (k *Known) Len() int { return len(k.tombs) + len(k.burned) }

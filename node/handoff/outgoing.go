@@ -1,0 +1,91 @@
+package handoff
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spatialcells/spatialcells/node/ecs"
+)
+
+const (
+	// RepeatTicks is after how long an unanswered offer is sent again: 2 s. The reliable stream repeats by itself within a
+	// pair of sessions; this is for a target session that is gone.
+	RepeatTicks = 40
+	// BackOffTicks is how long a refused entity waits before it is offered again: 1 s.
+	BackOffTicks = 20
+)
+
+// Outgoing is an entity on its way to another node.
+type Outgoing struct {
+	Entity ecs.EntityID
+	// Epoch that the target will have.
+	Epoch  ecs.Epoch
+	Region int    // target region index
+	Target string // session that the offer was last sent to
+	// Offer is the encoded wire.PeerMessage, kept until the target says Durable.
+	Offer    []byte
+	Accepted bool
+	// FrozenAt is the boot-time clock when the entity was frozen; FrozenTick the tick.
+	FrozenAt   time.Duration
+	FrozenTick int64
+	next       int64
+}
+
+// Book holds the entities on their way out, by id. The zero value is ready for use.
+type Book struct {
+	list []*Outgoing // sorted by entity
+}
+
+// Get returns the entry of an entity or nil.
+func (b *Book) Get(id ecs.EntityID) *Outgoing {
+	if i, ok := b.find(id); ok {
+		return b.list[i]
+	}
+	return nil
+}
+
+// Begin records that an entity was offered in this tick.
+func (b *Book) Begin(tick int64, o *Outgoing) {
+	o.FrozenTick, o.next = tick, tick+RepeatTicks
+	i, ok := b.find(o.Entity)
+	if ok {
+		b.list[i] = o
+		return
+	}
+	b.list = slices.Insert(b.list, i, o)
+}
+
+// End forgets an entity: durable at the target, or refused.
+func (b *Book) End(id ecs.EntityID) {
+	if i, ok := b.find(id); ok {
+		b.list = slices.Delete(b.list, i, i+1)
+	}
+}
+
+// Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time.
+// holder says who holds a region now, "" nobody.
+func (b *Book) Due(tick int64, holder func(region int) string, offer func(*Outgoing)) {
+	for _, o := range b.list {
+		to := holder(o.Region)
+		if to == "" || to == o.Target && tick < o.next {
+			continue
+		}
+		o.Target, o.next = to, tick+RepeatTicks
+		offer(o)
+	}
+}
+
+// All returns the entries, by entity. It may not be written.
+func (b *Book) All() []*Outgoing { return b.list }
+
+func (b *Book) find(id ecs.EntityID) (int, bool) {
+	return slices.BinarySearchFunc(b.list, id, func(o *Outgoing, id ecs.EntityID) int {
+		switch {
+		case o.Entity < id:
+			return -1
+		case o.Entity > id:
+			return 1
+		}
+		return 0
+	})
+}
