@@ -81,7 +81,7 @@ func (x EntityFrame_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EntityFrame_Kind.Descriptor instead.
 func (EntityFrame_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{4, 0}
+	return file_link_proto_rawDescGZIP(), []int{5, 0}
 }
 
 type CallAnswer_Code int32
@@ -148,7 +148,7 @@ func (x CallAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallAnswer_Code.Descriptor instead.
 func (CallAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{7, 0}
+	return file_link_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type AttachAnswer_Code int32
@@ -207,7 +207,7 @@ func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttachAnswer_Code.Descriptor instead.
 func (AttachAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{9, 0}
+	return file_link_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -323,10 +323,11 @@ func (x *Hello) GetReliableReceived() uint64 {
 }
 
 type CodecVersion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Component     uint32                 `protobuf:"varint,1,opt,name=component,proto3" json:"component,omitempty"`
-	MinVersion    uint32                 `protobuf:"varint,2,opt,name=min_version,json=minVersion,proto3" json:"min_version,omitempty"`
-	MaxVersion    uint32                 `protobuf:"varint,3,opt,name=max_version,json=maxVersion,proto3" json:"max_version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the component.
+	Component     string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	MinVersion    uint32 `protobuf:"varint,2,opt,name=min_version,json=minVersion,proto3" json:"min_version,omitempty"`
+	MaxVersion    uint32 `protobuf:"varint,3,opt,name=max_version,json=maxVersion,proto3" json:"max_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,11 +362,11 @@ func (*CodecVersion) Descriptor() ([]byte, []int) {
 	return file_link_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *CodecVersion) GetComponent() uint32 {
+func (x *CodecVersion) GetComponent() string {
 	if x != nil {
 		return x.Component
 	}
-	return 0
+	return ""
 }
 
 func (x *CodecVersion) GetMinVersion() uint32 {
@@ -442,8 +443,8 @@ type ReplicationBatch struct {
 	Subscribe   []uint64       `protobuf:"varint,1,rep,packed,name=subscribe,proto3" json:"subscribe,omitempty"`
 	Unsubscribe []uint64       `protobuf:"varint,2,rep,packed,name=unsubscribe,proto3" json:"unsubscribe,omitempty"`
 	Frames      []*EntityFrame `protobuf:"bytes,3,rep,name=frames,proto3" json:"frames,omitempty"`
-	// Chunks whose snapshot is complete with this batch.
-	Snapshots []uint64 `protobuf:"varint,4,rep,packed,name=snapshots,proto3" json:"snapshots,omitempty"`
+	// Chunks whose snapshot is complete with this batch; after the frames.
+	Snapshots []*ChunkSnapshot `protobuf:"bytes,4,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
 	// The sender is alive and its simulation ran this tick.
 	Heartbeat     bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -501,7 +502,7 @@ func (x *ReplicationBatch) GetFrames() []*EntityFrame {
 	return nil
 }
 
-func (x *ReplicationBatch) GetSnapshots() []uint64 {
+func (x *ReplicationBatch) GetSnapshots() []*ChunkSnapshot {
 	if x != nil {
 		return x.Snapshots
 	}
@@ -513,6 +514,59 @@ func (x *ReplicationBatch) GetHeartbeat() bool {
 		return x.Heartbeat
 	}
 	return false
+}
+
+// ChunkSnapshot closes the snapshot of a chunk: of the entities at home in the regions named, all were sent.
+type ChunkSnapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chunk         uint64                 `protobuf:"varint,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Homes         []uint32               `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChunkSnapshot) Reset() {
+	*x = ChunkSnapshot{}
+	mi := &file_link_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChunkSnapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChunkSnapshot) ProtoMessage() {}
+
+func (x *ChunkSnapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChunkSnapshot.ProtoReflect.Descriptor instead.
+func (*ChunkSnapshot) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ChunkSnapshot) GetChunk() uint64 {
+	if x != nil {
+		return x.Chunk
+	}
+	return 0
+}
+
+func (x *ChunkSnapshot) GetHomes() []uint32 {
+	if x != nil {
+		return x.Homes
+	}
+	return nil
 }
 
 type EntityFrame struct {
@@ -541,7 +595,7 @@ type EntityFrame struct {
 
 func (x *EntityFrame) Reset() {
 	*x = EntityFrame{}
-	mi := &file_link_proto_msgTypes[4]
+	mi := &file_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +607,7 @@ func (x *EntityFrame) String() string {
 func (*EntityFrame) ProtoMessage() {}
 
 func (x *EntityFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[4]
+	mi := &file_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +620,7 @@ func (x *EntityFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityFrame.ProtoReflect.Descriptor instead.
 func (*EntityFrame) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{4}
+	return file_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EntityFrame) GetEntity() uint64 {
@@ -671,7 +725,7 @@ type PeerMessage struct {
 
 func (x *PeerMessage) Reset() {
 	*x = PeerMessage{}
-	mi := &file_link_proto_msgTypes[5]
+	mi := &file_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +737,7 @@ func (x *PeerMessage) String() string {
 func (*PeerMessage) ProtoMessage() {}
 
 func (x *PeerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[5]
+	mi := &file_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +750,7 @@ func (x *PeerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMessage.ProtoReflect.Descriptor instead.
 func (*PeerMessage) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{5}
+	return file_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PeerMessage) GetMessage() isPeerMessage_Message {
@@ -922,7 +976,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_link_proto_msgTypes[6]
+	mi := &file_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +988,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[6]
+	mi := &file_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1001,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{6}
+	return file_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Call) GetEntity() uint64 {
@@ -1010,7 +1064,7 @@ type CallAnswer struct {
 
 func (x *CallAnswer) Reset() {
 	*x = CallAnswer{}
-	mi := &file_link_proto_msgTypes[7]
+	mi := &file_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1076,7 @@ func (x *CallAnswer) String() string {
 func (*CallAnswer) ProtoMessage() {}
 
 func (x *CallAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[7]
+	mi := &file_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1089,7 @@ func (x *CallAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAnswer.ProtoReflect.Descriptor instead.
 func (*CallAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{7}
+	return file_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CallAnswer) GetEntity() uint64 {
@@ -1114,7 +1168,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1180,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1193,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{8}
+	return file_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Attach) GetAccount() uint64 {
@@ -1214,7 +1268,7 @@ type AttachAnswer struct {
 
 func (x *AttachAnswer) Reset() {
 	*x = AttachAnswer{}
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1280,7 @@ func (x *AttachAnswer) String() string {
 func (*AttachAnswer) ProtoMessage() {}
 
 func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1293,7 @@ func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachAnswer.ProtoReflect.Descriptor instead.
 func (*AttachAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{9}
+	return file_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AttachAnswer) GetAccount() uint64 {
@@ -1304,7 +1358,7 @@ type Detach struct {
 
 func (x *Detach) Reset() {
 	*x = Detach{}
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1370,7 @@ func (x *Detach) String() string {
 func (*Detach) ProtoMessage() {}
 
 func (x *Detach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1383,7 @@ func (x *Detach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detach.ProtoReflect.Descriptor instead.
 func (*Detach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{10}
+	return file_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Detach) GetAccount() uint64 {
@@ -1367,15 +1421,17 @@ type AccountMessage struct {
 	SessionEpoch uint64                 `protobuf:"varint,2,opt,name=session_epoch,json=sessionEpoch,proto3" json:"session_epoch,omitempty"`
 	Entity       uint64                 `protobuf:"fixed64,3,opt,name=entity,proto3" json:"entity,omitempty"`
 	// ComponentUpdates (field 2 of EntityUpdate) and EntityEvents (field 3), spliced as they are.
-	Components    []byte `protobuf:"bytes,4,opt,name=components,proto3" json:"components,omitempty"`
-	Events        []byte `protobuf:"bytes,5,opt,name=events,proto3" json:"events,omitempty"`
+	Components []byte `protobuf:"bytes,4,opt,name=components,proto3" json:"components,omitempty"`
+	Events     []byte `protobuf:"bytes,5,opt,name=events,proto3" json:"events,omitempty"`
+	// Epoch of the entity at the sender: what an earlier owner says late is dropped.
+	Epoch         *Epoch `protobuf:"bytes,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccountMessage) Reset() {
 	*x = AccountMessage{}
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1443,7 @@ func (x *AccountMessage) String() string {
 func (*AccountMessage) ProtoMessage() {}
 
 func (x *AccountMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1456,7 @@ func (x *AccountMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountMessage.ProtoReflect.Descriptor instead.
 func (*AccountMessage) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{11}
+	return file_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AccountMessage) GetAccount() uint64 {
@@ -1438,6 +1494,13 @@ func (x *AccountMessage) GetEvents() []byte {
 	return nil
 }
 
+func (x *AccountMessage) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
 // NotHere answers an AccountMessage whose session is not (or no longer) here.
 type NotHere struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1450,7 +1513,7 @@ type NotHere struct {
 
 func (x *NotHere) Reset() {
 	*x = NotHere{}
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1525,7 @@ func (x *NotHere) String() string {
 func (*NotHere) ProtoMessage() {}
 
 func (x *NotHere) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1538,7 @@ func (x *NotHere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotHere.ProtoReflect.Descriptor instead.
 func (*NotHere) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{12}
+	return file_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NotHere) GetAccount() uint64 {
@@ -1510,7 +1573,7 @@ type Displace struct {
 
 func (x *Displace) Reset() {
 	*x = Displace{}
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1585,7 @@ func (x *Displace) String() string {
 func (*Displace) ProtoMessage() {}
 
 func (x *Displace) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1598,7 @@ func (x *Displace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Displace.ProtoReflect.Descriptor instead.
 func (*Displace) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{13}
+	return file_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Displace) GetAccount() uint64 {
@@ -1569,7 +1632,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1644,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1657,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{14}
+	return file_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Offer) GetEntity() uint64 {
@@ -1641,17 +1704,18 @@ func (x *Offer) GetComponents() []*ComponentBlob {
 
 // ComponentBlob is one component in its handover codec. Unknown ones are kept as bytes and handed on.
 type ComponentBlob struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Component     uint32                 `protobuf:"varint,1,opt,name=component,proto3" json:"component,omitempty"`
-	Version       uint32                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the component.
+	Component     string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	Version       uint32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ComponentBlob) Reset() {
 	*x = ComponentBlob{}
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1727,7 @@ func (x *ComponentBlob) String() string {
 func (*ComponentBlob) ProtoMessage() {}
 
 func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,14 +1740,14 @@ func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComponentBlob.ProtoReflect.Descriptor instead.
 func (*ComponentBlob) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{15}
+	return file_link_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *ComponentBlob) GetComponent() uint32 {
+func (x *ComponentBlob) GetComponent() string {
 	if x != nil {
 		return x.Component
 	}
-	return 0
+	return ""
 }
 
 func (x *ComponentBlob) GetVersion() uint32 {
@@ -1713,7 +1777,7 @@ type OfferAnswer struct {
 
 func (x *OfferAnswer) Reset() {
 	*x = OfferAnswer{}
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1789,7 @@ func (x *OfferAnswer) String() string {
 func (*OfferAnswer) ProtoMessage() {}
 
 func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1802,7 @@ func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferAnswer.ProtoReflect.Descriptor instead.
 func (*OfferAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{16}
+	return file_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OfferAnswer) GetEntity() uint64 {
@@ -1780,7 +1844,7 @@ type OfferDurable struct {
 
 func (x *OfferDurable) Reset() {
 	*x = OfferDurable{}
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1856,7 @@ func (x *OfferDurable) String() string {
 func (*OfferDurable) ProtoMessage() {}
 
 func (x *OfferDurable) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1869,7 @@ func (x *OfferDurable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferDurable.ProtoReflect.Descriptor instead.
 func (*OfferDurable) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17}
+	return file_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OfferDurable) GetEntity() uint64 {
@@ -1833,7 +1897,7 @@ type Claiming struct {
 
 func (x *Claiming) Reset() {
 	*x = Claiming{}
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1909,7 @@ func (x *Claiming) String() string {
 func (*Claiming) ProtoMessage() {}
 
 func (x *Claiming) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1922,7 @@ func (x *Claiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claiming.ProtoReflect.Descriptor instead.
 func (*Claiming) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{18}
+	return file_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Claiming) GetRegion() uint32 {
@@ -1887,7 +1951,7 @@ type ClaimingAnswer struct {
 
 func (x *ClaimingAnswer) Reset() {
 	*x = ClaimingAnswer{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1963,7 @@ func (x *ClaimingAnswer) String() string {
 func (*ClaimingAnswer) ProtoMessage() {}
 
 func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1976,7 @@ func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimingAnswer.ProtoReflect.Descriptor instead.
 func (*ClaimingAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClaimingAnswer) GetRegion() uint32 {
@@ -1946,7 +2010,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2022,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2035,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Snapshot) GetComponents() []*ComponentBlob {
@@ -1998,7 +2062,7 @@ const file_link_proto_rawDesc = "" +
 	"\x06codecs\x18\b \x03(\v2\".spatialcells.wire.v1.CodecVersionR\x06codecs\x12+\n" +
 	"\x11reliable_received\x18\t \x01(\x04R\x10reliableReceived\"n\n" +
 	"\fCodecVersion\x12\x1c\n" +
-	"\tcomponent\x18\x01 \x01(\rR\tcomponent\x12\x1f\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x1f\n" +
 	"\vmin_version\x18\x02 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
 	"\vmax_version\x18\x03 \x01(\rR\n" +
@@ -2007,13 +2071,16 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"recoveries\x18\x01 \x01(\rR\n" +
 	"recoveries\x12\x1c\n" +
-	"\ttransfers\x18\x02 \x01(\rR\ttransfers\"\xc9\x01\n" +
+	"\ttransfers\x18\x02 \x01(\rR\ttransfers\"\xee\x01\n" +
 	"\x10ReplicationBatch\x12\x1c\n" +
 	"\tsubscribe\x18\x01 \x03(\x04R\tsubscribe\x12 \n" +
 	"\vunsubscribe\x18\x02 \x03(\x04R\vunsubscribe\x129\n" +
-	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12\x1c\n" +
-	"\tsnapshots\x18\x04 \x03(\x04R\tsnapshots\x12\x1c\n" +
-	"\theartbeat\x18\x05 \x01(\bR\theartbeat\"\xe1\x03\n" +
+	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12A\n" +
+	"\tsnapshots\x18\x04 \x03(\v2#.spatialcells.wire.v1.ChunkSnapshotR\tsnapshots\x12\x1c\n" +
+	"\theartbeat\x18\x05 \x01(\bR\theartbeat\";\n" +
+	"\rChunkSnapshot\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\x04R\x05chunk\x12\x14\n" +
+	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xe1\x03\n" +
 	"\vEntityFrame\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.EntityFrame.KindR\x04kind\x121\n" +
@@ -2113,7 +2180,7 @@ const file_link_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12\x16\n" +
 	"\x06entity\x18\x03 \x01(\x06R\x06entity\x12\x16\n" +
-	"\x06logout\x18\x04 \x01(\bR\x06logout\"\x9f\x01\n" +
+	"\x06logout\x18\x04 \x01(\bR\x06logout\"\xd2\x01\n" +
 	"\x0eAccountMessage\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12\x16\n" +
@@ -2121,7 +2188,8 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"components\x18\x04 \x01(\fR\n" +
 	"components\x12\x16\n" +
-	"\x06events\x18\x05 \x01(\fR\x06events\"`\n" +
+	"\x06events\x18\x05 \x01(\fR\x06events\x121\n" +
+	"\x05epoch\x18\x06 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"`\n" +
 	"\aNotHere\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12\x16\n" +
@@ -2139,7 +2207,7 @@ const file_link_proto_rawDesc = "" +
 	"components\x18\x06 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
 	"components\"[\n" +
 	"\rComponentBlob\x12\x1c\n" +
-	"\tcomponent\x18\x01 \x01(\rR\tcomponent\x12\x18\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\"\x8c\x01\n" +
 	"\vOfferAnswer\x12\x16\n" +
@@ -2175,7 +2243,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
@@ -2184,58 +2252,61 @@ var file_link_proto_goTypes = []any{
 	(*CodecVersion)(nil),     // 4: spatialcells.wire.v1.CodecVersion
 	(*Epoch)(nil),            // 5: spatialcells.wire.v1.Epoch
 	(*ReplicationBatch)(nil), // 6: spatialcells.wire.v1.ReplicationBatch
-	(*EntityFrame)(nil),      // 7: spatialcells.wire.v1.EntityFrame
-	(*PeerMessage)(nil),      // 8: spatialcells.wire.v1.PeerMessage
-	(*Call)(nil),             // 9: spatialcells.wire.v1.Call
-	(*CallAnswer)(nil),       // 10: spatialcells.wire.v1.CallAnswer
-	(*Attach)(nil),           // 11: spatialcells.wire.v1.Attach
-	(*AttachAnswer)(nil),     // 12: spatialcells.wire.v1.AttachAnswer
-	(*Detach)(nil),           // 13: spatialcells.wire.v1.Detach
-	(*AccountMessage)(nil),   // 14: spatialcells.wire.v1.AccountMessage
-	(*NotHere)(nil),          // 15: spatialcells.wire.v1.NotHere
-	(*Displace)(nil),         // 16: spatialcells.wire.v1.Displace
-	(*Offer)(nil),            // 17: spatialcells.wire.v1.Offer
-	(*ComponentBlob)(nil),    // 18: spatialcells.wire.v1.ComponentBlob
-	(*OfferAnswer)(nil),      // 19: spatialcells.wire.v1.OfferAnswer
-	(*OfferDurable)(nil),     // 20: spatialcells.wire.v1.OfferDurable
-	(*Claiming)(nil),         // 21: spatialcells.wire.v1.Claiming
-	(*ClaimingAnswer)(nil),   // 22: spatialcells.wire.v1.ClaimingAnswer
-	(*Snapshot)(nil),         // 23: spatialcells.wire.v1.Snapshot
-	(VanishReason)(0),        // 24: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 25: spatialcells.wire.v1.Position
+	(*ChunkSnapshot)(nil),    // 7: spatialcells.wire.v1.ChunkSnapshot
+	(*EntityFrame)(nil),      // 8: spatialcells.wire.v1.EntityFrame
+	(*PeerMessage)(nil),      // 9: spatialcells.wire.v1.PeerMessage
+	(*Call)(nil),             // 10: spatialcells.wire.v1.Call
+	(*CallAnswer)(nil),       // 11: spatialcells.wire.v1.CallAnswer
+	(*Attach)(nil),           // 12: spatialcells.wire.v1.Attach
+	(*AttachAnswer)(nil),     // 13: spatialcells.wire.v1.AttachAnswer
+	(*Detach)(nil),           // 14: spatialcells.wire.v1.Detach
+	(*AccountMessage)(nil),   // 15: spatialcells.wire.v1.AccountMessage
+	(*NotHere)(nil),          // 16: spatialcells.wire.v1.NotHere
+	(*Displace)(nil),         // 17: spatialcells.wire.v1.Displace
+	(*Offer)(nil),            // 18: spatialcells.wire.v1.Offer
+	(*ComponentBlob)(nil),    // 19: spatialcells.wire.v1.ComponentBlob
+	(*OfferAnswer)(nil),      // 20: spatialcells.wire.v1.OfferAnswer
+	(*OfferDurable)(nil),     // 21: spatialcells.wire.v1.OfferDurable
+	(*Claiming)(nil),         // 22: spatialcells.wire.v1.Claiming
+	(*ClaimingAnswer)(nil),   // 23: spatialcells.wire.v1.ClaimingAnswer
+	(*Snapshot)(nil),         // 24: spatialcells.wire.v1.Snapshot
+	(VanishReason)(0),        // 25: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 26: spatialcells.wire.v1.Position
 }
 var file_link_proto_depIdxs = []int32{
 	4,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
-	7,  // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
-	0,  // 2: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
-	5,  // 3: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 4: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	9,  // 5: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
-	10, // 6: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
-	11, // 7: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
-	12, // 8: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
-	13, // 9: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
-	14, // 10: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
-	15, // 11: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
-	16, // 12: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
-	17, // 13: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
-	19, // 14: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
-	20, // 15: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
-	21, // 16: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
-	22, // 17: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
-	1,  // 18: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
-	25, // 19: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
-	2,  // 20: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
-	5,  // 21: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	18, // 22: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	5,  // 23: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	5,  // 24: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	18, // 25: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	8,  // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
+	7,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
+	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
+	5,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
+	25, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	10, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
+	11, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
+	12, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
+	13, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
+	14, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
+	15, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
+	16, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
+	17, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
+	18, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
+	20, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
+	21, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
+	22, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
+	23, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
+	1,  // 19: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
+	26, // 20: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	2,  // 21: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
+	5,  // 22: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
+	5,  // 23: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	19, // 24: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	5,  // 25: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	5,  // 26: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	19, // 27: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2244,7 +2315,7 @@ func file_link_proto_init() {
 		return
 	}
 	file_component_proto_init()
-	file_link_proto_msgTypes[5].OneofWrappers = []any{
+	file_link_proto_msgTypes[6].OneofWrappers = []any{
 		(*PeerMessage_Call)(nil),
 		(*PeerMessage_CallAnswer)(nil),
 		(*PeerMessage_Attach)(nil),
@@ -2265,7 +2336,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
