@@ -2045,6 +2045,211 @@ func (x *Snapshot) GetComponents() []*ComponentBlob {
 	return nil
 }
 
+type StaminaState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Current       uint32                 `protobuf:"varint,1,opt,name=current,proto3" json:"current,omitempty"`
+	Max           uint32                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	Spent         int32                  `protobuf:"zigzag32,3,opt,name=spent,proto3" json:"spent,omitempty"`
+	Rest          int32                  `protobuf:"zigzag32,4,opt,name=rest,proto3" json:"rest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StaminaState) Reset() {
+	*x = StaminaState{}
+	mi := &file_link_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StaminaState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StaminaState) ProtoMessage() {}
+
+func (x *StaminaState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StaminaState.ProtoReflect.Descriptor instead.
+func (*StaminaState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *StaminaState) GetCurrent() uint32 {
+	if x != nil {
+		return x.Current
+	}
+	return 0
+}
+
+func (x *StaminaState) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *StaminaState) GetSpent() int32 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *StaminaState) GetRest() int32 {
+	if x != nil {
+		return x.Rest
+	}
+	return 0
+}
+
+type SessionState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gateway       string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	LostTicks     int32                  `protobuf:"zigzag32,3,opt,name=lost_ticks,json=lostTicks,proto3" json:"lost_ticks,omitempty"`
+	Account       uint64                 `protobuf:"varint,4,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionState) Reset() {
+	*x = SessionState{}
+	mi := &file_link_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionState) ProtoMessage() {}
+
+func (x *SessionState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
+func (*SessionState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SessionState) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *SessionState) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SessionState) GetLostTicks() int32 {
+	if x != nil {
+		return x.LostTicks
+	}
+	return 0
+}
+
+func (x *SessionState) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+type PathState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// x, y pairs.
+	Waypoints      []uint32 `protobuf:"varint,1,rep,packed,name=waypoints,proto3" json:"waypoints,omitempty"`
+	SpeedMmPerTick uint32   `protobuf:"varint,2,opt,name=speed_mm_per_tick,json=speedMmPerTick,proto3" json:"speed_mm_per_tick,omitempty"`
+	ProgressMm     uint32   `protobuf:"varint,3,opt,name=progress_mm,json=progressMm,proto3" json:"progress_mm,omitempty"`
+	Steps          uint32   `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PathState) Reset() {
+	*x = PathState{}
+	mi := &file_link_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathState) ProtoMessage() {}
+
+func (x *PathState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathState.ProtoReflect.Descriptor instead.
+func (*PathState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PathState) GetWaypoints() []uint32 {
+	if x != nil {
+		return x.Waypoints
+	}
+	return nil
+}
+
+func (x *PathState) GetSpeedMmPerTick() uint32 {
+	if x != nil {
+		return x.SpeedMmPerTick
+	}
+	return 0
+}
+
+func (x *PathState) GetProgressMm() uint32 {
+	if x != nil {
+		return x.ProgressMm
+	}
+	return 0
+}
+
+func (x *PathState) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
 var File_link_proto protoreflect.FileDescriptor
 
 const file_link_proto_rawDesc = "" +
@@ -2228,7 +2433,24 @@ const file_link_proto_rawDesc = "" +
 	"\bSnapshot\x12C\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
-	"componentsB/Z-github.com/spatialcells/spatialcells/api/wireb\x06proto3"
+	"components\"d\n" +
+	"\fStaminaState\x12\x18\n" +
+	"\acurrent\x18\x01 \x01(\rR\acurrent\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\rR\x03max\x12\x14\n" +
+	"\x05spent\x18\x03 \x01(\x11R\x05spent\x12\x12\n" +
+	"\x04rest\x18\x04 \x01(\x11R\x04rest\"w\n" +
+	"\fSessionState\x12\x18\n" +
+	"\agateway\x18\x01 \x01(\tR\agateway\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1d\n" +
+	"\n" +
+	"lost_ticks\x18\x03 \x01(\x11R\tlostTicks\x12\x18\n" +
+	"\aaccount\x18\x04 \x01(\x04R\aaccount\"\x8b\x01\n" +
+	"\tPathState\x12\x1c\n" +
+	"\twaypoints\x18\x01 \x03(\rR\twaypoints\x12)\n" +
+	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x1f\n" +
+	"\vprogress_mm\x18\x03 \x01(\rR\n" +
+	"progressMm\x12\x14\n" +
+	"\x05steps\x18\x04 \x01(\rR\x05stepsB/Z-github.com/spatialcells/spatialcells/api/wireb\x06proto3"
 
 var (
 	file_link_proto_rawDescOnce sync.Once
@@ -2243,7 +2465,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
@@ -2270,8 +2492,11 @@ var file_link_proto_goTypes = []any{
 	(*Claiming)(nil),         // 22: spatialcells.wire.v1.Claiming
 	(*ClaimingAnswer)(nil),   // 23: spatialcells.wire.v1.ClaimingAnswer
 	(*Snapshot)(nil),         // 24: spatialcells.wire.v1.Snapshot
-	(VanishReason)(0),        // 25: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 26: spatialcells.wire.v1.Position
+	(*StaminaState)(nil),     // 25: spatialcells.wire.v1.StaminaState
+	(*SessionState)(nil),     // 26: spatialcells.wire.v1.SessionState
+	(*PathState)(nil),        // 27: spatialcells.wire.v1.PathState
+	(VanishReason)(0),        // 28: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 29: spatialcells.wire.v1.Position
 }
 var file_link_proto_depIdxs = []int32{
 	4,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
@@ -2279,7 +2504,7 @@ var file_link_proto_depIdxs = []int32{
 	7,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
 	5,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	25, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	28, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
 	10, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
 	11, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
 	12, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
@@ -2294,7 +2519,7 @@ var file_link_proto_depIdxs = []int32{
 	22, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
 	23, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
 	1,  // 19: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
-	26, // 20: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	29, // 20: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
 	2,  // 21: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
 	5,  // 22: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
 	5,  // 23: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
@@ -2336,7 +2561,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

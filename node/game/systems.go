@@ -1,0 +1,264 @@
+package game
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game/motion"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+const (
+	maxStamina   = 100
+	metresAPoint = 20 // walked for one point of stamina
+	restTicks    = 40 // standing for one point back
+)
+
+// Env is what systems tell the engine.
+type Env interface {
+	// Changed: the component of that number has a new value that its audience must see.
+	Changed(id ecs.EntityID, number int)
+	// Moved: the entity stands elsewhere.
+	Moved(id ecs.EntityID)
+	// Offside reports whether an entity of that home may not go on from a position: its handoff is due.
+	Offside(id ecs.EntityID, at torus.Pos) bool
+	// Emit publishes an event to all that observe the entity.
+	Emit(id ecs.EntityID, event *wire.EntityEvent)
+}
+
+// Game runs the systems over a world.
+type Game struct {
+	*Components
+	grid    torus.Grid
+	env     Env
+	walking *ecs.Query
+	tired   *ecs.Query
+}
+
+// New registers the game in a world.
+func New(w *ecs.World, g torus.Grid, env Env) *Game {
+	c := Register(w, g)
+	return &Game{
+		Components: c, grid: g, env: env,
+		walking: ecs.NewQuery(w).With(c.Position, c.Path),
+		tired:   ecs.NewQuery(w).With(c.Stamina, c.Path),
+	}
+}
+
+// Run runs one tick: movement, then recovery.
+func (g *Game) Run() {
+	ecs.Each2(g.walking, g.Position, g.Path, g.walk)
+	ecs.Each2(g.tired, g.Stamina, g.Path, g.recover)
+}
+
+// walk moves an entity along its path. It publishes the position every ResyncSteps steps and where the path ends, so that
+// observers who computed along stay exact.
+func (g *Game) walk(id ecs.EntityID, p *Position, path *Path) {
+	if len(path.Waypoints) == 0 || g.env.Offside(id, p.At) {
+		return
+	}
+	w := motion.Walk{At: p.At, Waypoints: path.Waypoints, Speed: path.Speed, Progress: path.Progress}
+	steps := w.Tick(g.grid, func(at torus.Pos) bool { return g.env.Offside(id, at) })
+	p.At, path.Waypoints, path.Progress = w.At, w.Waypoints, w.Progress
+	if steps == 0 {
+		return
+	}
+	g.env.Moved(id)
+	g.tire(id, int32(steps))
+	path.Steps += int32(steps)
+	if path.Steps >= motion.ResyncSteps || w.Standing() {
+		path.Steps = 0
+		g.env.Changed(id, NumberPosition)
+	}
+	if w.Standing() {
+		path.Waypoints = nil
+		g.env.Changed(id, NumberPath)
+	}
+}
+
+func (g *Game) tire(id ecs.EntityID, steps int32) {
+	s := g.Stamina.Get(id)
+	if s == nil {
+		return
+	}
+	s.Rest = 0
+	s.Spent += steps
+	if s.Spent >= metresAPoint {
+		s.Spent -= metresAPoint
+		if s.Current > 0 {
+			s.Current--
+			g.env.Changed(id, NumberStamina)
+		}
+	}
+}
+
+func (g *Game) recover(id ecs.EntityID, s *Stamina, path *Path) {
+	if len(path.Waypoints) > 0 || s.Current >= s.Max {
+		return
+	}
+	if s.Rest++; s.Rest >= restTicks {
+		s.Rest = 0
+		s.Current++
+		g.env.Changed(id, NumberStamina)
+	}
+}
+
+// SpawnMaster gives a new entity the components of a player's character.
+func (g *Game) SpawnMaster(id ecs.EntityID, account uint64, name string, at torus.Pos) {
+	g.Position.Set(id, Position{at})
+	g.Path.Set(id, Path{Speed: motion.DefaultSpeed})
+	g.Visual.Set(id, Visual{wire.Visual_KIND_MASTER, name})
+	g.Stamina.Set(id, Stamina{Current: maxStamina, Max: maxStamina})
+	g.Account.Set(id, Account{account})
+}
+
+// Wake gives an entity that comes from the store what is not stored.
+func (g *Game) Wake(id ecs.EntityID) {
+	if !g.Path.Has(id) {
+		g.Path.Set(id, Path{Speed: motion.DefaultSpeed})
+	}
+}
+
+// Act carries out a client's input on its entity.
+func (g *Game) Act(id ecs.EntityID, in *wire.Input) *wire.InputResult {
+	switch a := in.Action.(type) {
+	case *wire.Input_Move:
+		return result(in, g.move(id, a.Move))
+	case *wire.Input_Stop:
+		return result(in, g.stop(id))
+	case *wire.Input_Say:
+		g.env.Emit(id, &wire.EntityEvent{Event: &wire.EntityEvent_Said{Said: &wire.Said{Text: a.Say.Text}}})
+		return result(in, nil)
+	}
+	return result(in, fmt.Errorf("an input without an action this version knows"))
+}
+
+func result(in *wire.Input, err error) *wire.InputResult {
+	if err != nil {
+		return &wire.InputResult{Number: in.Number, Code: wire.InputResult_CODE_INVALID, Detail: err.Error()}
+	}
+	return &wire.InputResult{Number: in.Number, Code: wire.InputResult_CODE_OK}
+}
+
+func (g *Game) move(id ecs.EntityID, m *wire.Move) error {
+	p, path := g.Position.Get(id), g.Path.Get(id)
+	if p == nil || path == nil {
+		return fmt.Errorf("entity %v cannot walk", id)
+	}
+	from, kept := p.At, 0
+	if m.Append && len(path.Waypoints) > 0 {
+		kept = len(path.Waypoints)
+		from = path.Waypoints[kept-1]
+	}
+	points, err := Waypoints(g.grid, from, m.Waypoints)
+	switch {
+	case err != nil:
+		return err
+	case len(points) == 0:
+		return fmt.Errorf("a move needs at least one waypoint")
+	case kept+len(points) > motion.MaxWaypoints:
+		return fmt.Errorf("a path may have %d waypoints; this one would have %d", motion.MaxWaypoints, kept+len(points))
+	}
+	if kept > 0 {
+		points = append(append(make([]torus.Pos, 0, kept+len(points)), path.Waypoints...), points...)
+	} else {
+		path.Progress = 0
+	}
+	path.Waypoints = points
+	g.env.Changed(id, NumberPath)
+	return nil
+}
+
+func (g *Game) stop(id ecs.EntityID) error {
+	path := g.Path.Get(id)
+	if path == nil {
+		return fmt.Errorf("entity %v cannot walk", id)
+	}
+	path.Waypoints, path.Progress = nil, 0
+	g.env.Changed(id, NumberPosition)
+	g.env.Changed(id, NumberPath)
+	return nil
+}
+
+// Encoder encodes components and events as they travel to clients: the body of a ComponentUpdate or EntityEvent. It
+// reuses its messages; one Encoder belongs to one engine.
+type Encoder struct {
+	game    *Game
+	update  wire.ComponentUpdate
+	pos     wire.ComponentUpdate_Position
+	path    wire.ComponentUpdate_Path
+	visual  wire.ComponentUpdate_Visual
+	stamina wire.ComponentUpdate_Stamina
+}
+
+// NewEncoder returns an encoder for the game's components.
+func NewEncoder(g *Game) *Encoder {
+	return &Encoder{
+		game:    g,
+		pos:     wire.ComponentUpdate_Position{Position: &wire.Position{}},
+		path:    wire.ComponentUpdate_Path{Path: &wire.Path{}},
+		visual:  wire.ComponentUpdate_Visual{Visual: &wire.Visual{}},
+		stamina: wire.ComponentUpdate_Stamina{Stamina: &wire.Stamina{}},
+	}
+}
+
+// AppendComponent appends the body of a component's update; nothing if the entity has no such component.
+func (e *Encoder) AppendComponent(dst []byte, id ecs.EntityID, number int) []byte {
+	switch number {
+	case NumberPosition:
+		p := e.game.Position.Get(id)
+		if p == nil {
+			return dst
+		}
+		e.pos.Position.X, e.pos.Position.Y, e.pos.Position.Z = uint32(p.At.X), uint32(p.At.Y), int32(p.At.Z)
+		e.update.Component = &e.pos
+	case NumberPath:
+		p, path := e.game.Position.Get(id), e.game.Path.Get(id)
+		if p == nil || path == nil {
+			return dst
+		}
+		PathMessage(e.path.Path, p.At, path)
+		e.update.Component = &e.path
+	case NumberVisual:
+		v := e.game.Visual.Get(id)
+		if v == nil {
+			return dst
+		}
+		e.visual.Visual.Kind, e.visual.Visual.Name = v.Kind, v.Name
+		e.update.Component = &e.visual
+	case NumberStamina:
+		s := e.game.Stamina.Get(id)
+		if s == nil {
+			return dst
+		}
+		e.stamina.Stamina.Current, e.stamina.Stamina.Max = s.Current, s.Max
+		e.update.Component = &e.stamina
+	default:
+		return dst
+	}
+	return appendMessage(dst, &e.update)
+}
+
+// AppendEvent appends the body of an event.
+func (e *Encoder) AppendEvent(dst []byte, ev proto.Message) []byte { return appendMessage(dst, ev) }
+
+// AudienceOf is who gets the component of that number, for an entity with or without an account.
+func (e *Encoder) AudienceOf(number int, hasAccount bool) ecs.Audience {
+	switch number {
+	case NumberPosition:
+		return e.game.Position.Meta().AudienceOf(hasAccount)
+	case NumberPath:
+		return e.game.Path.Meta().AudienceOf(hasAccount)
+	case NumberVisual:
+		return e.game.Visual.Meta().AudienceOf(hasAccount)
+	case NumberStamina:
+		return e.game.Stamina.Meta().AudienceOf(hasAccount)
+	}
+	return ecs.None
+}
+
+// Numbers are the components that are shown to anybody, in the order of a snapshot.
+var Numbers = [...]int{NumberVisual, NumberPosition, NumberPath, NumberStamina}
