@@ -44,14 +44,14 @@ type IDSource struct {
 }
 
 // NewIDSource returns the source of the incarnation (>= 0) of the node of an ordinal (0 to MaxOrdinal).
-func NewIDSource(ordinal int, incarnation int64) (*IDSource, error) {
+func NewIDSource(ordinal int, incarnation int32) (*IDSource, error) {
 	if ordinal < 0 || ordinal > MaxOrdinal {
 		return nil, fmt.Errorf("entity ids of ordinal %d: use 0 to %d", ordinal, MaxOrdinal)
 	}
 	if incarnation < 0 {
 		return nil, fmt.Errorf("entity ids of incarnation %d: use 0 or more", incarnation)
 	}
-	shard := int64(ordinal)*incarnationsPerShard + incarnation%incarnationsPerShard
+	shard := ordinal*incarnationsPerShard + int(incarnation%incarnationsPerShard)
 	return &IDSource{shard: EntityID(shard), millis: -1}, nil
 }
 

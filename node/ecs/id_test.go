@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func mustSource(t interface{ Fatal(...any) }, ordinal int, incarnation int64) *IDSource {
+func mustSource(t interface{ Fatal(...any) }, ordinal int, incarnation int32) *IDSource {
 	s, err := NewIDSource(ordinal, incarnation)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestUsedUpMillisecondsBorrowFromTheNext(t *testing.T) {
 func TestNeighbouringLivesAndNodesShareNoShard(t *testing.T) {
 	seen := map[EntityID]string{}
 	for ordinal := range MaxOrdinal + 1 {
-		for incarnation := range int64(16) {
+		for incarnation := range int32(16) {
 			id, err := mustSource(t, ordinal, incarnation+160).Next(IDEpochMillis)
 			if err != nil || seen[id] != "" {
 				t.Fatalf("ordinal %d, incarnation %d: id %d again, %v", ordinal, incarnation, id, err)
@@ -90,7 +90,7 @@ func TestIDsRefuseClocksAndNodesOutOfBounds(t *testing.T) {
 	}
 	for _, bad := range []struct {
 		ordinal     int
-		incarnation int64
+		incarnation int32
 	}{{-1, 0}, {64, 0}, {0, -1}} {
 		if _, err := NewIDSource(bad.ordinal, bad.incarnation); err == nil {
 			t.Errorf("ordinal %d, incarnation %d", bad.ordinal, bad.incarnation)

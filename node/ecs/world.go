@@ -10,7 +10,7 @@ const (
 	// MaxEntities bounds a world: twenty times what a node is meant to simulate.
 	MaxEntities = 1 << 20
 	// maxDeferred bounds the changes waiting for Apply: more is a system that defers in a loop.
-	maxDeferred = 1 << 22
+	maxDeferred = 1 << 20
 )
 
 // Errors of Create.
@@ -43,6 +43,7 @@ type World struct {
 	leaving []bool              // per slot: Destroy is telling its listeners
 	free    []uint32            // slots to use again, last freed first
 	onEnd   []func(EntityID)
+	limit   int // MaxEntities, less in tests
 
 	iterating int
 	deferred  []func()
@@ -51,7 +52,7 @@ type World struct {
 
 // NewWorld returns an empty world with the marks registered.
 func NewWorld() *World {
-	w := &World{slots: map[EntityID]uint32{}, byName: map[string]Component{}, goTypes: map[reflect.Type]string{}}
+	w := &World{limit: MaxEntities, slots: map[EntityID]uint32{}, byName: map[string]Component{}, goTypes: map[reflect.Type]string{}}
 	w.Ghost = Register[Ghost](w, Meta{Name: "ghost", NotHandedOver: "it marks this node's view of another's entity"})
 	w.Frozen = Register[Frozen](w, Meta{Name: "frozen", NotHandedOver: "it marks the copy that stays behind in a handoff"})
 	return w
@@ -65,7 +66,7 @@ func (w *World) Create(id EntityID) error {
 		return ErrNoID
 	case exists:
 		return fmt.Errorf("creating %d: %w", id, ErrAlive)
-	case len(w.slots) >= MaxEntities:
+	case len(w.slots) >= w.limit:
 		return ErrFull
 	}
 	slot := w.takeSlot()

@@ -52,12 +52,16 @@ func TestCreateRefusesWhatIsNoEntityOrAliveAlready(t *testing.T) {
 }
 
 func TestWorldHasALimit(t *testing.T) {
-	w := newWorld(t, MaxEntities)
-	if err := w.Create(MaxEntities + 1); !errors.Is(err, ErrFull) {
+	if got := NewWorld().limit; got != MaxEntities {
+		t.Errorf("the limit is %d", got)
+	}
+	w := newWorld(t, 9)
+	w.limit = 9
+	if err := w.Create(10); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	w.Evict(5)
-	if err := w.Create(MaxEntities + 1); err != nil {
+	if err := w.Create(10); err != nil {
 		t.Errorf("after one left: %v", err)
 	}
 }

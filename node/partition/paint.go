@@ -35,9 +35,9 @@ func (e *AreaError) Error() string {
 	return fmt.Sprintf("areas[%d]%s: %s", e.Index, name, e.Problem)
 }
 
-// Paint paints the areas in order, a later one over an earlier one, on a grid of columns x rows regions. It returns the
-// ordinal of each region in the order of torus.Grid.RegionIndex, Unpainted where none covers it, and an *AreaError per
-// area that was left out because it does not fit.
+// Paint paints the areas in order, a later one over an earlier one, on a grid of columns x rows regions, numbers that
+// torus.NewGrid accepts. It returns the ordinal of each region in the order of torus.Grid.RegionIndex, Unpainted where
+// none covers it, and an *AreaError per area that was left out because it does not fit.
 func Paint(columns, rows int, areas []Area) (ordinals []int, problems []error) {
 	ordinals, problems = PaintIndex(columns, rows, areas)
 	for i, area := range ordinals {

@@ -145,6 +145,28 @@ func TestHoldersAreTheOwnersOfAllRegionsWithinOneChunk(t *testing.T) {
 	})
 }
 
+func TestHoldersMoveWithTheWorld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := drawTable(t)
+		g, band := table.Grid(), rapid.Int32Range(0, 20).Draw(t, "band")
+		c, by := drawChunk(t, g), g.RegionAt(rapid.IntRange(0, g.Regions()-1).Draw(t, "by"))
+		rows := make([]Row, g.Regions())
+		for i := range rows {
+			r := g.RegionAt(i)
+			rows[g.RegionIndex(g.WrapRegion(int(r.Column+by.Column), int(r.Row+by.Row)))] = table.Row(i)
+		}
+		shifted, err := NewTable(g, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := g.RegionOrigin(by)
+		want, got := table.AppendHoldersWithin(nil, c, band), shifted.AppendHoldersWithin(nil, g.AddChunk(c, o.X, o.Y), band)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, shifted by %v regions %v", want, by, got)
+		}
+	})
+}
+
 func TestHoldersAtSeamCornerAndInside(t *testing.T) {
 	table := held(t, mustGrid(t, 2, 2, 15), 0, 1, 2, 3)
 	for c, want := range map[torus.ChunkPos][]string{
