@@ -1,0 +1,7 @@
+//go:build !linux
+
+package link
+
+import "net"
+
+func tuneSocket(net.Conn) {}
