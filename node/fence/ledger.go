@@ -1,0 +1,226 @@
+package fence
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+)
+
+// ledger is the newest version of each Lease of the World that the API server showed, by watch, list, read or answered
+// write. A version never gives way to an older one, so a lagging watch cannot undo what an answered write said. It is the
+// store of the reflector that watches. Bounded: one entry per region of the grid and per plausible ordinal.
+type ledger struct {
+	shape   shape
+	changed func()              // called, without the lock, when a fact changed
+	foreign func(string, error) // called for a Lease that is not of this World's shape
+
+	mu       sync.Mutex
+	synced   bool
+	regions  []regionEntry
+	sessions map[int]sessionEntry
+}
+
+type regionEntry struct {
+	lease *coordinationv1.Lease // nil: unknown or missing
+	regionFacts
+}
+
+type sessionEntry struct {
+	lease *coordinationv1.Lease
+	sessionFacts
+}
+
+var _ cache.ReflectorStore = (*ledger)(nil)
+
+func newLedger(s shape, changed func(), foreign func(string, error)) *ledger {
+	return &ledger{
+		shape: s, changed: changed, foreign: foreign,
+		regions:  make([]regionEntry, s.columns*s.rows),
+		sessions: map[int]sessionEntry{},
+	}
+}
+
+// observe takes in a Lease that the API server showed; the ledger shares it and nobody changes it.
+func (l *ledger) observe(lease *coordinationv1.Lease) {
+	l.mu.Lock()
+	changed, err := l.enter(lease)
+	changed = changed && l.synced
+	l.mu.Unlock()
+	if err != nil {
+		l.foreign(lease.Name, err)
+	}
+	if changed {
+		l.changed()
+	}
+}
+
+// enter enters a Lease, unless a newer version of it is known, and reports whether a fact changed.
+func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
+	switch kind := lease.Labels[v1alpha1.LabelLease]; kind {
+	case v1alpha1.LeaseKindRegion:
+		facts, err := l.shape.region(lease)
+		if err != nil {
+			return false, err
+		}
+		old := l.regions[facts.index]
+		if !newer(lease, old.lease) {
+			return false, nil
+		}
+		l.regions[facts.index] = regionEntry{lease: lease, regionFacts: facts}
+		return old.lease == nil || old.regionFacts != facts, nil
+	case v1alpha1.LeaseKindSession:
+		facts, err := l.shape.session(lease)
+		if err != nil {
+			return false, err
+		}
+		old := l.sessions[facts.ordinal]
+		if !newer(lease, old.lease) {
+			return false, nil
+		}
+		l.sessions[facts.ordinal] = sessionEntry{lease: lease, sessionFacts: facts}
+		return old.lease == nil || old.sessionFacts != facts, nil
+	default:
+		return false, fmt.Errorf("reading lease %s: unknown kind %q", lease.Name, kind)
+	}
+}
+
+// newer reports whether lease is a later version than known, which may be nil. Versions of one API server are comparable;
+// if these are not, the newcomer counts.
+func newer(lease, known *coordinationv1.Lease) bool {
+	if known == nil {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, known.ResourceVersion)
+	return err != nil || order > 0
+}
+
+// notAfter reports whether known is at most as late as version. Versions that are not comparable count as so.
+func notAfter(known *coordinationv1.Lease, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(known.ResourceVersion, version)
+	return err != nil || order <= 0
+}
+
+// Add implements cache.ReflectorStore.
+func (l *ledger) Add(obj any) error { return l.withLease(obj, l.observe) }
+
+// Update implements cache.ReflectorStore.
+func (l *ledger) Update(obj any) error { return l.withLease(obj, l.observe) }
+
+// Delete implements cache.ReflectorStore. The object carries the version of its deletion.
+func (l *ledger) Delete(obj any) error {
+	return l.withLease(obj, func(gone *coordinationv1.Lease) {
+		l.drop(func(lease *coordinationv1.Lease) bool {
+			return lease.Name == gone.Name && notAfter(lease, gone.ResourceVersion)
+		})
+		l.changed()
+	})
+}
+
+// Replace implements cache.ReflectorStore: a list as of version.
+func (l *ledger) Replace(list []any, version string) error {
+	present := make(map[string]bool, len(list))
+	var errs []error
+	for _, obj := range list {
+		errs = append(errs, l.withLease(obj, func(lease *coordinationv1.Lease) {
+			present[lease.Name] = true
+			l.observe(lease)
+		}))
+	}
+	l.drop(func(lease *coordinationv1.Lease) bool { return !present[lease.Name] && notAfter(lease, version) })
+	l.mu.Lock()
+	l.synced = true
+	l.mu.Unlock()
+	l.changed()
+	return errors.Join(errs...)
+}
+
+// Resync implements cache.ReflectorStore.
+func (l *ledger) Resync() error { return nil }
+
+func (l *ledger) withLease(obj any, do func(*coordinationv1.Lease)) error {
+	lease, ok := obj.(*coordinationv1.Lease)
+	if !ok {
+		return fmt.Errorf("watching leases: got a %T", obj)
+	}
+	do(lease)
+	return nil
+}
+
+// drop forgets the Leases that gone names.
+func (l *ledger) drop(gone func(*coordinationv1.Lease) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.regions {
+		if lease := l.regions[i].lease; lease != nil && gone(lease) {
+			l.regions[i] = regionEntry{}
+		}
+	}
+	for ordinal, s := range l.sessions {
+		if gone(s.lease) {
+			delete(l.sessions, ordinal)
+		}
+	}
+}
+
+// region returns what is known of a region; its lease is nil if it has none.
+func (l *ledger) region(index int) regionEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.regions[index]
+}
+
+// wanted returns the regions for which decide has something to do.
+func (l *ledger) wanted(decide func(regionFacts) bool) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.synced {
+		return nil
+	}
+	var indices []int
+	for i := range l.regions {
+		if l.regions[i].lease != nil && decide(l.regions[i].regionFacts) {
+			indices = append(indices, i)
+		}
+	}
+	return indices
+}
+
+// table builds the table, nil before the first list. A region whose holder is not a live session counts as free.
+func (l *ledger) table() *Table {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.synced {
+		return nil
+	}
+	t := &Table{Regions: make([]Row, len(l.regions))}
+	nodes := make(map[string]string, len(l.sessions))
+	ordinals := make([]int, 0, len(l.sessions))
+	for ordinal := range l.sessions {
+		ordinals = append(ordinals, ordinal)
+	}
+	slices.Sort(ordinals)
+	for _, ordinal := range ordinals {
+		s := l.sessions[ordinal]
+		session := s.live()
+		if session == "" {
+			continue
+		}
+		nodes[session] = s.node
+		t.Sessions = append(t.Sessions, PeerInfo{Session: session, Node: s.node, Address: s.address, KeyHash: s.keyHash, Gateway: s.gateway})
+	}
+	for i, r := range l.regions {
+		row := Row{Epoch: uint64(r.epoch), Target: r.target}
+		if node, live := nodes[r.holder]; live {
+			row.Session, row.Node = r.holder, node
+		}
+		t.Regions[i] = row
+	}
+	return t
+}
