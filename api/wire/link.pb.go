@@ -1625,7 +1625,9 @@ type Offer struct {
 	SourceRegionEpoch uint64 `protobuf:"varint,4,opt,name=source_region_epoch,json=sourceRegionEpoch,proto3" json:"source_region_epoch,omitempty"`
 	TargetRegion      uint32 `protobuf:"varint,5,opt,name=target_region,json=targetRegion,proto3" json:"target_region,omitempty"`
 	// Every component that is handed over.
-	Components    []*ComponentBlob `protobuf:"bytes,6,rep,name=components,proto3" json:"components,omitempty"`
+	Components []*ComponentBlob `protobuf:"bytes,6,rep,name=components,proto3" json:"components,omitempty"`
+	// The epoch at the source: what the record in the store carries when all earlier claims are stored.
+	Expect        *Epoch `protobuf:"bytes,7,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1698,6 +1700,13 @@ func (x *Offer) GetTargetRegion() uint32 {
 func (x *Offer) GetComponents() []*ComponentBlob {
 	if x != nil {
 		return x.Components
+	}
+	return nil
+}
+
+func (x *Offer) GetExpect() *Epoch {
+	if x != nil {
+		return x.Expect
 	}
 	return nil
 }
@@ -2401,7 +2410,7 @@ const file_link_proto_rawDesc = "" +
 	"\x06entity\x18\x03 \x01(\x06R\x06entity\"I\n" +
 	"\bDisplace\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
-	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\"\x91\x02\n" +
+	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\"\xc6\x02\n" +
 	"\x05Offer\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12#\n" +
@@ -2410,7 +2419,8 @@ const file_link_proto_rawDesc = "" +
 	"\rtarget_region\x18\x05 \x01(\rR\ftargetRegion\x12C\n" +
 	"\n" +
 	"components\x18\x06 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
-	"components\"[\n" +
+	"components\x123\n" +
+	"\x06expect\x18\a \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x06expect\"[\n" +
 	"\rComponentBlob\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
@@ -2524,14 +2534,15 @@ var file_link_proto_depIdxs = []int32{
 	5,  // 22: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
 	5,  // 23: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
 	19, // 24: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	5,  // 25: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	5,  // 26: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	19, // 27: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	5,  // 25: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
+	5,  // 26: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	5,  // 27: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	19, // 28: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
