@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// Driver takes store requests of an engine. The answers go to the function that it was made with, once per request.
+type Driver interface {
+	// Submit never blocks. The answer may come before it returns.
+	Submit(req zone.StoreRequest)
+	// Close answers what is open with StoreUnavailable, and ends everything that the driver started. Requests after it are
+	// answered so, too.
+	Close() error
+}
+
+// Open makes the driver that url names: "memory" (kept by this process alone, lost with it), "redis://host:port",
+// or "rediss://host:port" for TLS. It does not wait for the store to be reachable. See New for the other parameters.
+func Open(
+	ctx context.Context, url, passwordFile string, deliver func(zone.StoreAnswer), opts Options,
+) (Driver, error) {
+	switch {
+	case url == "memory":
+		return Local(&Memory{}, deliver), nil
+	case strings.HasPrefix(url, "redis://"), strings.HasPrefix(url, "rediss://"):
+		return New(ctx, url, passwordFile, deliver, opts)
+	}
+	return nil, fmt.Errorf("store %q is unknown: use memory, redis://host:port or rediss://host:port", url)
+}
+
+// Local makes a driver of a store in memory. It answers within Submit.
+func Local(m *Memory, deliver func(zone.StoreAnswer)) Driver {
+	return &local{memory: m, deliver: deliver}
+}
+
+type local struct {
+	memory  *Memory
+	deliver func(zone.StoreAnswer)
+	closed  atomic.Bool
+}
+
+func (l *local) Submit(req zone.StoreRequest) {
+	if l.closed.Load() {
+		l.deliver(answer(req, zone.StoreUnavailable))
+		return
+	}
+	l.deliver(l.memory.Do(req))
+}
+
+func (l *local) Close() error {
+	l.closed.Store(true)
+	return nil
+}

@@ -1,0 +1,366 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/torus"
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// loadChunk is how many records of a region are read in one go: a few MiB even of large ones.
+const loadChunk = 256
+
+// maxReservations bounds how often a creation looks at an account whose master changes meanwhile.
+const maxReservations = 8
+
+// A request is a chain of steps. Each step is one round trip; its calls are sent together and touch one slot tag each.
+// The order of steps is the proof that a crash between them loses nothing.
+type step struct {
+	calls []call
+	// then continues when all calls were replied to without error. It returns the answer as soon as it is known; a step
+	// beside it, or after it, only tidies up, and its failure changes nothing.
+	then func(replies []any) outcome
+}
+
+// outcome is what follows a step.
+type outcome struct {
+	next   *step
+	answer *zone.StoreAnswer
+	err    error
+}
+
+// call is one script, or, without a script, the reading of the fields of a hash.
+type call struct {
+	script *script
+	keys   []string
+	args   []any
+}
+
+// writes reports whether the call may change the store.
+func (c call) writes() bool { return c.script != nil }
+
+func read(id ecs.EntityID, fields []string) call {
+	args := make([]any, len(fields))
+	for i, f := range fields {
+		args[i] = f
+	}
+	return call{keys: []string{entityKey(id)}, args: args}
+}
+
+func run(s *script, key string, args ...any) call {
+	return call{script: s, keys: []string{key}, args: args}
+}
+
+func one(c call, then func(reply any) outcome) *step {
+	return &step{calls: []call{c}, then: func(replies []any) outcome { return then(replies[0]) }}
+}
+
+func goOn(s *step) outcome { return outcome{next: s} }
+
+func done(a zone.StoreAnswer) outcome { return outcome{answer: &a} }
+
+func failed(err error) outcome { return outcome{err: err} }
+
+// first returns the first step of a request that has been checked.
+func first(req zone.StoreRequest, stamp stamp) *step {
+	switch req.Op {
+	case zone.StoreClaimSession:
+		return claimSession(req)
+	case zone.StoreCreate:
+		return create(req)
+	case zone.StoreClaim:
+		return claim(req)
+	case zone.StoreSave:
+		return save(req, stamp)
+	case zone.StoreLoadRegion:
+		return loadRegion(req)
+	default:
+		return load(req)
+	}
+}
+
+// stamp orders the saves of one driver, so that one which lands late is told from the latest.
+type stamp struct {
+	writer string
+	number uint64
+}
+
+// claimSession: the account's slot, then a look at the master.
+func claimSession(req zone.StoreRequest) *step {
+	c := run(sessionScript, accountKey(req.Account), sessionClaimID(req), req.Session, knownResume(req), req.FreshSecret)
+	return one(c, func(reply any) outcome {
+		s, err := decodeSession(reply)
+		if err != nil {
+			return failed(err)
+		}
+		ans := answer(req, zone.StoreOK)
+		ans.SessionEpoch, ans.LoginEpoch = s.epoch, s.login
+		ans.Resumed, ans.PreviousGateway, ans.ResumeSecret = s.resumed, s.previous, s.secret
+		if s.master == 0 {
+			return done(ans)
+		}
+		return goOn(addMaster(s.master, ans))
+	})
+}
+
+func addMaster(id ecs.EntityID, ans zone.StoreAnswer) *step {
+	return one(read(id, recordFields[:len(recordFields)-1]), func(reply any) outcome {
+		rec, found, err := decodeRecord(id, reply)
+		if err != nil {
+			return failed(err)
+		}
+		if found {
+			ans.Record = &rec
+		}
+		return done(ans)
+	})
+}
+
+// create: the account names its master first, so that it never has two; the index follows, so that the record is in it
+// from its first moment on.
+func create(req zone.StoreRequest) *step {
+	if req.Record.Account == 0 {
+		return enterThenCreate(req)
+	}
+	return reserve(req, 0, maxReservations)
+}
+
+// reserve makes the entity its account's master, in the place of one whose creation was given up (0: of none).
+func reserve(req zone.StoreRequest, givenUp ecs.EntityID, tries int) *step {
+	rec := req.Record
+	old := ""
+	if givenUp != 0 {
+		old = decimal(uint64(givenUp))
+	}
+	c := run(reserveScript, accountKey(rec.Account), decimal(uint64(rec.Entity)), old)
+	return one(c, func(reply any) outcome {
+		master, reserved, err := decodeMaster(reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case reserved:
+			return goOn(enterThenCreate(req))
+		case tries == 0:
+			return failed(fmt.Errorf("account %d: its master keeps changing", rec.Account))
+		}
+		return goOn(giveUp(req, master, tries-1))
+	})
+}
+
+// giveUp answers with the account's master, or, if its creation has not happened (a crash between the slots), rules out
+// that it still happens and takes its place.
+func giveUp(req zone.StoreRequest, master ecs.EntityID, tries int) *step {
+	return one(run(voidScript, entityKey(master)), func(reply any) outcome {
+		status, rest, err := statusOf(reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case status == "void":
+			return goOn(reserve(req, master, tries))
+		}
+		return conflictWith(req, master, rest)
+	})
+}
+
+// conflictWith answers a refusal with the record that is the first value.
+func conflictWith(req zone.StoreRequest, id ecs.EntityID, values []any) outcome {
+	rec, err := presentAt(id, values, 0)
+	if err != nil {
+		return failed(err)
+	}
+	return done(answerWith(req, zone.StoreConflict, rec))
+}
+
+func enterThenCreate(req zone.StoreRequest) *step {
+	return one(enterIndex(req.Record), func(any) outcome { return goOn(createRecord(req)) })
+}
+
+func enterIndex(rec zone.Record) call {
+	args := append([]any{decimal(uint64(rec.Entity))}, epochArgs(rec.Epoch)...)
+	return run(enterScript, indexKey(rec.Home), args...)
+}
+
+func createRecord(req zone.StoreRequest) *step {
+	rec := req.Record
+	args := append(epochArgs(rec.Epoch), regionArgs(rec.Home)...)
+	args = append(args, decimal(rec.Account), flag(rec.Resting), rec.Blob)
+	return one(run(createScript, entityKey(rec.Entity), args...), func(reply any) outcome {
+		status, rest, err := statusOf(reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case status == "created":
+			return done(answer(req, zone.StoreOK))
+		case status == "void":
+			return done(answer(req, zone.StoreConflict)) // for good: the account needs an entity of another id
+		}
+		stored, err := presentAt(rec.Entity, rest, 0)
+		switch {
+		case err != nil:
+			return failed(err)
+		case createdBy(stored, rec):
+			return done(answer(req, zone.StoreOK))
+		}
+		return done(answerWith(req, zone.StoreConflict, stored))
+	})
+}
+
+// claim: into the new region's index first, then the claim itself, then out of the old index. A crash in between leaves an
+// entry too many, which the next load of that region drops.
+func claim(req zone.StoreRequest) *step {
+	if riseOf(req.Expect, req.Record.Epoch) == claimLowers {
+		return claimRecord(req)
+	}
+	return one(enterIndex(req.Record), func(any) outcome { return goOn(claimRecord(req)) })
+}
+
+func claimRecord(req zone.StoreRequest) *step {
+	id, rise := req.Record.Entity, riseOf(req.Expect, req.Record.Epoch)
+	args := append(epochArgs(req.Expect), epochArgs(req.Record.Epoch)...)
+	args = append(append(args, regionArgs(req.Record.Home)...), string(rise))
+	return one(run(claimScript, entityKey(id), args...), func(reply any) outcome {
+		status, rest, err := statusOf(reply)
+		if err != nil {
+			return failed(err)
+		}
+		rec, found, err := recordAt(id, rest, 0)
+		switch {
+		case err != nil:
+			return failed(err)
+		case !found:
+			return done(answer(req, zone.StoreMissing))
+		case status != "claimed":
+			return done(answerWith(req, zone.StoreConflict, rec))
+		}
+		out := done(answerWith(req, zone.StoreOK, rec))
+		if old, err := oldHome(rest); err == nil && old != rec.Home {
+			out.next = leaveIndexes([]leaving{{id, old, rec.Epoch}})
+		}
+		return out
+	})
+}
+
+// oldHome reads the region that a claimed record was in before.
+func oldHome(values []any) (torus.RegionPos, error) {
+	d := fieldReader{values: values}
+	r := torus.RegionPos{Column: int32(d.number(1, 31)), Row: int32(d.number(2, 31))}
+	return r, d.err
+}
+
+// leaving is an entry to drop from the index of a region, because its entity was elsewhere with an epoch.
+type leaving struct {
+	id     ecs.EntityID
+	region torus.RegionPos
+	epoch  zone.Epoch
+}
+
+func leaveIndexes(entries []leaving) *step {
+	s := &step{then: func([]any) outcome { return outcome{} }}
+	for _, l := range entries {
+		args := append([]any{decimal(uint64(l.id))}, epochArgs(l.epoch)...)
+		s.calls = append(s.calls, run(leaveScript, indexKey(l.region), args...))
+	}
+	return s
+}
+
+// save: one slot.
+func save(req zone.StoreRequest, st stamp) *step {
+	rec := req.Record
+	args := append(epochArgs(rec.Epoch), flag(rec.Resting), rec.Blob, st.writer, decimal(st.number))
+	return one(run(saveScript, entityKey(rec.Entity), args...), func(reply any) outcome {
+		status, _, err := statusOf(reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case status == "saved":
+			return done(answer(req, zone.StoreOK))
+		case status == "missing":
+			return done(answer(req, zone.StoreMissing))
+		}
+		return done(answer(req, zone.StoreConflict))
+	})
+}
+
+func load(req zone.StoreRequest) *step {
+	return one(read(req.Entity, recordFields), func(reply any) outcome {
+		rec, found, err := decodeRecord(req.Entity, reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case !found:
+			return done(answer(req, zone.StoreMissing))
+		}
+		return done(answerWith(req, zone.StoreOK, rec))
+	})
+}
+
+// loadRegion: the region's slot, then the records, some at a time. Records decide what is in the region, not the index.
+func loadRegion(req zone.StoreRequest) *step {
+	c := call{
+		script: regionScript,
+		keys:   []string{fenceKey(req.Region), indexKey(req.Region)},
+		args:   []any{decimal(req.RegionEpoch)},
+	}
+	return one(c, func(reply any) outcome {
+		status, rest, err := statusOf(reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case status == "conflict":
+			return done(answer(req, zone.StoreConflict))
+		}
+		index, err := decodeIndex(rest, 0)
+		if err != nil {
+			return failed(err)
+		}
+		l := &regionLoad{req: req, answer: answer(req, zone.StoreOK), index: index}
+		return l.goOn()
+	})
+}
+
+// regionLoad is the state of a load that has read part of the index's records.
+type regionLoad struct {
+	req    zone.StoreRequest
+	answer zone.StoreAnswer
+	index  []indexEntry
+	gone   []leaving
+}
+
+func (l *regionLoad) goOn() outcome {
+	if len(l.index) == 0 {
+		sortRecords(l.answer.Records)
+		out := done(l.answer)
+		if len(l.gone) > 0 {
+			out.next = leaveIndexes(l.gone[:min(len(l.gone), loadChunk)])
+		}
+		return out
+	}
+	chunk := l.index[:min(len(l.index), loadChunk)]
+	l.index = l.index[len(chunk):]
+	s := &step{then: func(replies []any) outcome { return l.take(chunk, replies) }}
+	for _, e := range chunk {
+		s.calls = append(s.calls, read(e.id, recordFields))
+	}
+	return goOn(s)
+}
+
+// take keeps what is of the region. An entry whose entity has been elsewhere since it was made can only be a leftover;
+// without a record it may be a creation under way, and stays.
+func (l *regionLoad) take(chunk []indexEntry, replies []any) outcome {
+	for i, e := range chunk {
+		rec, found, err := decodeRecord(e.id, replies[i])
+		switch {
+		case err != nil:
+			return failed(fmt.Errorf("loading region %s: %w", l.req.Region, err))
+		case !found:
+		case rec.Home != l.req.Region:
+			if !rec.Epoch.Less(e.epoch) {
+				l.gone = append(l.gone, leaving{e.id, l.req.Region, rec.Epoch})
+			}
+		case !rec.Resting:
+			l.answer.Records = append(l.answer.Records, rec)
+		}
+	}
+	return l.goOn()
+}

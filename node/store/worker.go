@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// job is a request on its way.
+type job struct {
+	req    zone.StoreRequest
+	key    string
+	stamp  stamp
+	queued time.Time
+}
+
+// worker carries out the requests of its queue in batches: the calls of all requests of a batch share round trips. A
+// batch never holds two requests of one key, because their steps would mix.
+type worker struct {
+	redis *Redis
+	queue chan job
+	// next is a request that was taken from the queue and did not fit into the last batch.
+	next *job
+}
+
+// work ends when the driver is closed, after it has answered all that is left.
+func (w *worker) work() {
+	for {
+		batch := w.collect()
+		if len(batch) == 0 {
+			return
+		}
+		w.carryOut(batch)
+	}
+}
+
+// collect waits for a request and takes what else is there. It returns nothing when the driver is closed and the queue
+// is empty.
+func (w *worker) collect() []job {
+	var batch []job
+	keys := make(map[string]bool)
+	add := func(j job) bool {
+		if keys[j.key] {
+			w.next = &j
+			return false
+		}
+		keys[j.key] = true
+		batch = append(batch, j)
+		return len(batch) < w.redis.options.Batch
+	}
+	if j := w.next; j != nil {
+		w.next = nil
+		add(*j)
+	} else {
+		select {
+		case j := <-w.queue:
+			add(j)
+		case <-w.redis.ctx.Done():
+		}
+	}
+	for {
+		select {
+		case j := <-w.queue:
+			if !add(j) {
+				return batch
+			}
+		default:
+			return batch
+		}
+	}
+}
+
+// task is a request of the batch under way, or its tidying after the answer.
+type task struct {
+	job
+	step     *step
+	answered bool
+}
+
+func (w *worker) carryOut(batch []job) {
+	tasks := make([]*task, len(batch))
+	for i, j := range batch {
+		tasks[i] = &task{job: j, step: first(j.req, j.stamp)}
+	}
+	for len(tasks) > 0 {
+		w.round(tasks)
+		tasks = open(tasks)
+	}
+}
+
+// open keeps the tasks that have a step to go.
+func open(tasks []*task) []*task {
+	kept := tasks[:0]
+	for _, t := range tasks {
+		if t.step != nil {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// round sends the calls of all tasks and lets each task go on with its replies.
+func (w *worker) round(tasks []*task) {
+	err := w.redis.ctx.Err()
+	if err == nil && w.writes(tasks) {
+		err = w.hold()
+	}
+	var calls []call
+	for _, t := range tasks {
+		calls = append(calls, t.step.calls...)
+	}
+	results := make([]result, len(calls))
+	if err == nil {
+		w.redis.send(calls, results)
+	}
+	for _, t := range tasks {
+		n := len(t.step.calls)
+		w.advance(t, results[:n], err)
+		results = results[n:]
+	}
+}
+
+func (w *worker) writes(tasks []*task) bool {
+	for _, t := range tasks {
+		for _, c := range t.step.calls {
+			if c.writes() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hold waits until the fence allows to write.
+func (w *worker) hold() error {
+	if w.redis.options.fenced() {
+		w.redis.metrics.held.Inc()
+	}
+	return w.redis.options.awaitFence(w.redis.ctx)
+}
+
+// advance takes a task one step further, or ends it.
+func (w *worker) advance(t *task, results []result, err error) {
+	replies := make([]any, len(results))
+	for i, res := range results {
+		replies[i] = res.reply
+		err = errors.Join(err, res.err)
+	}
+	var out outcome
+	if err != nil {
+		out.err = err
+	} else {
+		out = t.step.then(replies)
+	}
+	t.step = out.next
+	switch {
+	case t.answered:
+	case out.err != nil:
+		t.step = nil
+		w.redis.report(t.job, out.err)
+		out.answer = new(answer(t.req, zone.StoreUnavailable))
+		fallthrough
+	case out.answer != nil:
+		t.answered = true
+		w.redis.answer(t.job, *out.answer)
+	}
+}
+
+// report logs why a request was not carried out.
+func (r *Redis) report(j job, err error) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	line, message := &r.failures, "store is not available"
+	if errors.Is(err, errReply) {
+		line, message = &r.foreign, "store holds something unexpected"
+	}
+	line.Do(func() {
+		r.options.Logger.Error(message, "op", opName(j.req.Op), "key", j.key, "error", err)
+	})
+}
+
+// result is the reply to a call, or why there is none.
+type result struct {
+	reply any
+	err   error
+}
+
+// send makes one round trip with all calls, and a second one with those whose script the server did not know.
+func (r *Redis) send(calls []call, results []result) {
+	var all []int
+	for i := range calls {
+		all = append(all, i)
+	}
+	r.roundTrip(calls, results, all, false)
+	var unknown []int
+	for i := range calls {
+		if isUnknownScript(results[i].err) {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) > 0 {
+		r.roundTrip(calls, results, unknown, true)
+	}
+}
+
+// roundTrip sends some of the calls, with the whole script or its hash.
+func (r *Redis) roundTrip(calls []call, results []result, which []int, whole bool) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.options.Timeout)
+	defer cancel()
+	pipe := r.client.Pipeline()
+	commands := make([]*redis.Cmd, len(which))
+	for n, i := range which {
+		commands[n] = calls[i].addTo(ctx, pipe, whole)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for n, i := range which {
+		reply, err := commands[n].Result()
+		results[i] = result{reply, err}
+	}
+}
+
+func (c call) addTo(ctx context.Context, pipe redis.Pipeliner, whole bool) *redis.Cmd {
+	switch {
+	case c.script == nil:
+		return pipe.Do(ctx, append([]any{"HMGET", c.keys[0]}, c.args...)...)
+	case whole:
+		return pipe.Eval(ctx, c.script.source, c.keys, c.args...)
+	default:
+		return pipe.EvalSha(ctx, c.script.hash, c.keys, c.args...)
+	}
+}
+
+func isUnknownScript(err error) bool {
+	return err != nil && (errors.Is(err, redis.ErrNoScript) || strings.HasPrefix(err.Error(), "NOSCRIPT"))
+}
