@@ -77,6 +77,33 @@ func TestTypedIterationKeepsTheNegativeTerms(t *testing.T) {
 	}
 }
 
+func TestTheSmallestPositiveTermGivesTheOrder(t *testing.T) {
+	w := newWorld(t, 5)
+	pos := Register[position](w, notHandedOver("position"))
+	hp := Register[health](w, notHandedOver("health"))
+	for _, id := range []EntityID{1, 2, 3, 4, 5} {
+		pos.Set(id, position{})
+	}
+	for _, id := range []EntityID{4, 2, 5} {
+		hp.Set(id, health{})
+	}
+	if got := visited(NewQuery(w).With(pos, hp)); !slices.Equal(got, []EntityID{4, 2, 5}) {
+		t.Errorf("both: %v", got)
+	}
+	if got := visited(NewQuery(w).With(pos)); !slices.Equal(got, []EntityID{1, 2, 3, 4, 5}) {
+		t.Errorf("positions: %v", got)
+	}
+	var got []EntityID
+	Each2(NewQuery(w), pos, hp, func(id EntityID, _ *position, _ *health) { got = append(got, id) })
+	if !slices.Equal(got, []EntityID{4, 2, 5}) {
+		t.Errorf("Each2: %v", got)
+	}
+	hp.Remove(4) // the last takes its place
+	if got := visited(NewQuery(w).With(pos, hp)); !slices.Equal(got, []EntityID{5, 2}) {
+		t.Errorf("after a removal: %v", got)
+	}
+}
+
 func TestIterationEndsEarlyAndNests(t *testing.T) {
 	w := newWorld(t, 3)
 	q, pairs := NewQuery(w), 0
@@ -157,15 +184,19 @@ func model(operations []operation) map[EntityID]*[4]bool {
 
 func TestQueriesAgreeWithAModelAndRepeatTheirOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		operations := rapid.SliceOf(rapid.Custom(func(t *rapid.T) operation {
+		operations := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
 			return operation{rapid.IntRange(0, 9).Draw(t, "kind"), EntityID(rapid.IntRange(1, 6).Draw(t, "id"))}
-		})).Draw(t, "operations")
+		}), 0, 200).Draw(t, "operations")
 		w, stores, set := build()
 		run(w, stores, set, operations)
 		q := NewQuery(w).With(stores[0]).Without(stores[1])
 		got := visited(q)
 		var want []EntityID
-		for id, has := range model(operations) {
+		expected := model(operations)
+		if all := visited(NewQuery(w).IncludeGhosts().IncludeFrozen()); len(all) != len(expected) || w.Len() != len(expected) {
+			t.Fatalf("%v are alive, %d by count, want %d", all, w.Len(), len(expected))
+		}
+		for id, has := range expected {
 			if *has == [4]bool{0: true} {
 				want = append(want, id)
 			}

@@ -209,6 +209,27 @@ func TestNothingIsAddedOrRemovedUnderAnIteration(t *testing.T) {
 	}
 }
 
+func TestWhatLeavesIsForgotten(t *testing.T) {
+	w := newWorld(t, 2)
+	names := Register[*string](w, notHandedOver("name"))
+	one, two := "one", "two"
+	names.Set(1, &one)
+	names.Set(2, &two)
+	for range 100 {
+		w.Evict(1)
+		_ = w.Create(1)
+	}
+	if got := len(w.leaving); got != 2 {
+		t.Errorf("%d slots for 2 entities", got)
+	}
+	if got := *names.values.at(0); got != &two {
+		t.Error("the last did not take the place of the one that left")
+	}
+	if got := *names.values.at(1); got != nil {
+		t.Error("the store holds on to what left")
+	}
+}
+
 func TestPointersOutliveAdditions(t *testing.T) {
 	w := newWorld(t, 1000)
 	hp := Register[health](w, notHandedOver("health"))

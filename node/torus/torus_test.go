@@ -90,8 +90,9 @@ func TestWrapIsCanonicalAndKeepsTheResidue(t *testing.T) {
 func TestAddNeverOverflows(t *testing.T) {
 	g := mustGrid(t, 3, 2, 15)
 	for _, d := range []int64{math.MaxInt64, math.MinInt64} {
-		if p := g.Add(Pos{X: g.SizeX() - 1, Y: g.SizeY() - 1}, d, d); !g.Canonical(p) {
-			t.Errorf("Add of %d = %v", d, p)
+		start := Pos{X: g.SizeX() - 1, Y: g.SizeY() - 1}
+		if got, want := g.Add(start, d, d), g.Add(start, d%g.SizeX(), d%g.SizeY()); got != want || !g.Canonical(got) {
+			t.Errorf("Add of %d = %v, want %v", d, got, want)
 		}
 	}
 }
