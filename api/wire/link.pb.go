@@ -1626,6 +1626,8 @@ type Offer struct {
 	TargetRegion      uint32 `protobuf:"varint,5,opt,name=target_region,json=targetRegion,proto3" json:"target_region,omitempty"`
 	// Every component that is handed over.
 	Components []*ComponentBlob `protobuf:"bytes,6,rep,name=components,proto3" json:"components,omitempty"`
+	// The source has given it up already, to a target that died: who cannot take it yet stays silent.
+	Orphaned bool `protobuf:"varint,8,opt,name=orphaned,proto3" json:"orphaned,omitempty"`
 	// The epoch at the source: what the record in the store carries when all earlier claims are stored.
 	Expect        *Epoch `protobuf:"bytes,7,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1702,6 +1704,13 @@ func (x *Offer) GetComponents() []*ComponentBlob {
 		return x.Components
 	}
 	return nil
+}
+
+func (x *Offer) GetOrphaned() bool {
+	if x != nil {
+		return x.Orphaned
+	}
+	return false
 }
 
 func (x *Offer) GetExpect() *Epoch {
@@ -2410,7 +2419,7 @@ const file_link_proto_rawDesc = "" +
 	"\x06entity\x18\x03 \x01(\x06R\x06entity\"I\n" +
 	"\bDisplace\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
-	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\"\xc6\x02\n" +
+	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\"\xe2\x02\n" +
 	"\x05Offer\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12#\n" +
@@ -2419,7 +2428,8 @@ const file_link_proto_rawDesc = "" +
 	"\rtarget_region\x18\x05 \x01(\rR\ftargetRegion\x12C\n" +
 	"\n" +
 	"components\x18\x06 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
-	"components\x123\n" +
+	"components\x12\x1a\n" +
+	"\borphaned\x18\b \x01(\bR\borphaned\x123\n" +
 	"\x06expect\x18\a \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x06expect\"[\n" +
 	"\rComponentBlob\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x18\n" +

@@ -305,22 +305,21 @@ func (s *Store) Drop(chunk uint64) {
 	}
 }
 
-// BeginSnapshot marks the replicas of an owner in a chunk: those that its snapshot does not confirm will vanish. The
-// replicas of dead owners are marked as well when that owner holds their home now.
-func (s *Store) BeginSnapshot(chunk uint64, owner string, holds func(home uint32) bool) {
+// BeginSnapshot marks the replicas of an owner in a chunk: those that its snapshot does not confirm will vanish.
+func (s *Store) BeginSnapshot(chunk uint64, owner string) {
 	for _, id := range s.residents.In(chunk) {
-		r := s.replicas[id]
-		if r.Owner == owner || s.dead(r.Owner) && holds(r.Home) {
+		if r := s.replicas[id]; r.Owner == owner {
 			r.stale = true
 		}
 	}
 }
 
-// EndSnapshot removes from a chunk what the snapshot of the owner should have confirmed and did not.
-func (s *Store) EndSnapshot(chunk uint64, owner string, holds func(home uint32) bool) {
+// EndSnapshot removes from a chunk what the snapshot of an owner should have confirmed and did not: its own replicas, and
+// those of dead owners at home in one of the regions that the snapshot covers.
+func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 	for _, id := range slices.Clone(s.residents.In(chunk)) {
 		r := s.replicas[id]
-		if (r.stale && r.Owner == owner) || s.dead(r.Owner) && holds(r.Home) {
+		if slices.Contains(homes, r.Home) && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)) {
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}

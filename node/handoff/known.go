@@ -29,7 +29,10 @@ const (
 // Tombstone says where an entity went.
 type Tombstone struct {
 	Epoch  ecs.Epoch
-	Region int
+	Region int    // home region index now
+	To     string // session of the new owner
+	// Chunk it was indexed in here, and the one it stands in there.
+	Chunk, NewChunk uint64
 }
 
 type remembered[T any] struct {
@@ -79,6 +82,15 @@ func (k *Known) remember(id ecs.EntityID, until int64) {
 func (k *Known) Tombstone(id ecs.EntityID) (Tombstone, bool) {
 	t, ok := k.tombs[id]
 	return t.value, ok
+}
+
+// InChunk calls fn for each entity that was handed over while it was indexed in a chunk, oldest first.
+func (k *Known) InChunk(chunk uint64, fn func(ecs.EntityID, Tombstone)) {
+	for _, d := range k.queue {
+		if t, ok := k.tombs[d.entity]; ok && t.value.Chunk == chunk && t.until == d.until {
+			fn(d.entity, t.value)
+		}
+	}
 }
 
 // Returned forgets the tombstone: the entity is here again.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 )
 
@@ -22,8 +23,8 @@ type Outgoing struct {
 	Epoch  ecs.Epoch
 	Region int    // target region index
 	Target string // session that the offer was last sent to
-	// Offer is the encoded wire.PeerMessage, kept until the target says Durable.
-	Offer    []byte
+	// Offer is kept until the target says Durable.
+	Offer    *wire.Offer
 	Accepted bool
 	// FrozenAt is the boot-time clock when the entity was frozen; FrozenTick the tick.
 	FrozenAt   time.Duration

@@ -98,6 +98,8 @@ type Outbox struct {
 	Close  []ClientClose
 	Store  []StoreRequest
 	Chunks []ChunkRequest
+	// Notes are lines for the log: one per thing that happened to a person or a region.
+	Notes []string
 	// NotAfter is the deadline under which all this was decided: each driver compares CLOCK_BOOTTIME with the current
 	// deadline right before it writes and holds what is late until the same session is renewed.
 	NotAfter time.Duration

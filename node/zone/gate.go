@@ -1,0 +1,261 @@
+package zone
+
+import (
+	"slices"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/ghost"
+	"github.com/spatialcells/spatialcells/node/interest"
+)
+
+// gate is the gateway half of an engine: accounts, their views, and the replicas of all that they observe.
+type gate struct {
+	*Engine
+	replicas *ghost.Store
+	sessions map[uint64]*session // by account
+	order    []uint64            // accounts, sorted
+	accounts []uint64            // scratch
+	conns    map[ConnID]*session
+
+	observers interest.Subscriptions[uint64] // accounts by chunk
+	holders   map[uint64][]string            // by observed chunk: where we are subscribed, sorted
+	ready     map[uint64][]string            // by observed chunk: whose snapshot is complete, sorted
+	add, drop map[string][]uint64            // subscriptions to tell, by session
+	fetching  map[uint64][]uint64            // by chunk: accounts that wait for the payload
+	seenUp    map[string]bool                // peers whose replication stream was up before
+	resync    bool                           // a replication stream broke: all clients get their full set
+
+	update []byte
+	full   []byte
+}
+
+func newGate(e *Engine) *gate {
+	g := &gate{
+		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
+		holders: map[uint64][]string{}, ready: map[uint64][]string{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
+		fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
+	}
+	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
+	return g
+}
+
+// interested reports whether anybody here observes a chunk, or an entity of an account because it is its own.
+func (g *gate) interested(chunk, account uint64) bool {
+	return len(g.observers.Observers(chunk)) > 0 || account != 0 && g.sessions[account] != nil
+}
+
+// observe subscribes an account to a chunk that it was sent. The first observer subscribes this node, at every holder.
+func (g *gate) observe(s *session, chunk uint64) {
+	added, first := g.observers.Add(s.account, chunk)
+	if !added {
+		return
+	}
+	for _, id := range g.replicas.In(chunk) {
+		s.touch(id)
+	}
+	if first {
+		g.subscribe(chunk)
+	}
+}
+
+func (g *gate) release(s *session, chunk uint64) {
+	removed, last := g.observers.Remove(s.account, chunk)
+	if !removed {
+		return
+	}
+	for _, id := range g.replicas.In(chunk) {
+		s.touch(id)
+	}
+	if last {
+		g.unsubscribe(chunk)
+	}
+}
+
+// subscribe asks every holder of a chunk for it. An owner's replicas that its snapshot does not confirm will vanish.
+func (g *gate) subscribe(chunk uint64) {
+	want := g.table.AppendHolders(nil, g.grid.ChunkFromKey(chunk))
+	slices.Sort(want)
+	have := g.holders[chunk]
+	for _, session := range want {
+		if _, found := slices.BinarySearch(have, session); !found {
+			g.ask(session, chunk)
+		}
+	}
+	for _, session := range have {
+		if _, found := slices.BinarySearch(want, session); !found {
+			g.drop[session] = append(g.drop[session], chunk)
+			g.unready(session, chunk)
+		}
+	}
+	g.holders[chunk] = want
+}
+
+func (g *gate) ask(session string, chunk uint64) {
+	g.add[session] = append(g.add[session], chunk)
+	g.unready(session, chunk)
+	g.replicas.BeginSnapshot(chunk, session)
+}
+
+func (g *gate) unready(session string, chunk uint64) {
+	if i, found := slices.BinarySearch(g.ready[chunk], session); found {
+		g.ready[chunk] = slices.Delete(g.ready[chunk], i, i+1)
+	}
+}
+
+func (g *gate) unsubscribe(chunk uint64) {
+	for _, session := range g.holders[chunk] {
+		g.drop[session] = append(g.drop[session], chunk)
+	}
+	delete(g.holders, chunk)
+	delete(g.ready, chunk)
+	g.replicas.Drop(chunk)
+}
+
+// appendSubscriptions encodes what this node wants of a peer from now on.
+func (g *gate) appendSubscriptions(dst []byte, session string) []byte {
+	dst = appendKeys(dst, batchUnsubscribe, g.drop[session])
+	dst = appendKeys(dst, batchSubscribe, g.add[session])
+	delete(g.drop, session)
+	delete(g.add, session)
+	return dst
+}
+
+// tableChanged follows the holders of every observed chunk.
+func (g *gate) tableChanged() {
+	for _, chunk := range g.observedChunks() {
+		g.subscribe(chunk)
+	}
+}
+
+func (g *gate) observedChunks() []uint64 {
+	chunks := make([]uint64, 0, len(g.holders))
+	for chunk := range g.holders {
+		chunks = append(chunks, chunk)
+	}
+	slices.Sort(chunks)
+	return chunks
+}
+
+// peerUp: the replication stream is new; all that is wanted of the peer is asked for again. Where it broke before, events
+// may be missing: every client is told, and gets its full set.
+func (g *gate) peerUp(session string) {
+	delete(g.add, session)
+	delete(g.drop, session)
+	for _, chunk := range g.observedChunks() {
+		if _, found := slices.BinarySearch(g.holders[chunk], session); found {
+			g.ask(session, chunk)
+		}
+	}
+	if g.seenUp[session] {
+		g.resync = true
+	}
+	g.seenUp[session] = true
+	for _, account := range g.order {
+		if s := g.sessions[account]; s.owner == session && s.state == sessionAttached {
+			s.attachAgain()
+		}
+	}
+}
+
+// peerDead: the sessions whose entity it owned attach to its next owner.
+func (g *gate) peerDead(session string) {
+	delete(g.add, session)
+	delete(g.drop, session)
+	for _, account := range g.order {
+		if s := g.sessions[account]; s.owner == session && s.state == sessionAttached {
+			s.lostOwner()
+		}
+	}
+}
+
+func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
+	g.replicas.EndSnapshot(chunk, from, homes)
+	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
+		return
+	}
+	if i, found := slices.BinarySearch(g.ready[chunk], from); !found {
+		g.ready[chunk] = slices.Insert(g.ready[chunk], i, from)
+	}
+}
+
+// complete reports whether a chunk's snapshots of all live holders are here.
+func (g *gate) complete(chunk uint64) bool {
+	for _, session := range g.holders[chunk] {
+		if _, found := slices.BinarySearch(g.ready[chunk], session); !found && g.alive(session) {
+			return false
+		}
+	}
+	return true
+}
+
+// prepare runs before the simulation: views follow their anchors, inputs go to their owners.
+func (g *gate) prepare() {
+	g.replicas.Expire(g.tick)
+	if g.tick%fetchRepeatTicks == 0 {
+		g.fetchAgain()
+	}
+	g.accounts = append(g.accounts[:0], g.order...) // a session may end on the way
+	for _, account := range g.accounts {
+		s := g.sessions[account]
+		s.step()
+		if g.sessions[account] == s {
+			s.look()
+			s.forward()
+		}
+	}
+}
+
+// fetchRepeatTicks is after how long a payload that did not come is asked for again: 2 s.
+const fetchRepeatTicks = 2 * TicksPerSecond
+
+func (g *gate) fetchAgain() {
+	keys := make([]uint64, 0, len(g.fetching))
+	for key := range g.fetching {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		g.out.Chunks = append(g.out.Chunks, ChunkRequest{Chunk: g.grid.ChunkFromKey(key)})
+	}
+}
+
+// accountMessage passes on what only the account may know.
+func (g *gate) accountMessage(from string, m *wire.AccountMessage) {
+	s := g.sessions[m.Account]
+	if s == nil || s.epoch != m.SessionEpoch {
+		g.stats.RoutedNowhere++
+		g.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_NotHere{NotHere: &wire.NotHere{
+			Account: m.Account, SessionEpoch: m.SessionEpoch, Entity: m.Entity,
+		}}})
+		return
+	}
+	epoch := epochOf(m.Epoch)
+	if epoch.Less(s.ownEpoch) || len(s.private)+len(m.Components)+len(m.Events) > maxPrivate {
+		g.stats.ReplicaStale++
+		return
+	}
+	s.ownEpoch = epoch
+	s.private = append(append(s.private, m.Components...), m.Events...)
+	s.touch(ecs.EntityID(m.Entity))
+}
+
+// displaced: another gateway claimed the account.
+func (g *gate) displaced(m *wire.Displace) {
+	if s := g.sessions[m.Account]; s != nil && s.epoch < m.SessionEpoch {
+		g.stats.Displaced++
+		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+	}
+}
+
+// chunkAnswered hands a payload to all who wait for it.
+func (g *gate) chunkAnswered(a *ChunkAnswer) {
+	key := g.grid.ChunkKey(a.Chunk)
+	waiting := g.fetching[key]
+	delete(g.fetching, key)
+	for _, account := range waiting {
+		if s := g.sessions[account]; s != nil {
+			s.sendChunk(key, a)
+		}
+	}
+}

@@ -1,0 +1,427 @@
+package zone
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/interest"
+	"github.com/spatialcells/spatialcells/node/route"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// ProtocolVersion of the client protocol that this node speaks.
+const ProtocolVersion = 1
+
+const (
+	attachRetryTicks = 4
+	callRetryTicks   = 2
+	// loginTicks is how long a login may take before the client is told that the world is not available: 20 s.
+	loginTicks = 20 * TicksPerSecond
+	// maxPrivate bounds the bytes for an account's own eyes in one tick.
+	maxPrivate = 64 << 10
+)
+
+type sessionState int
+
+const (
+	// sessionClaiming: the directory is asked for the account.
+	sessionClaiming sessionState = iota
+	// sessionAttaching: the owner of the account's entity is asked to bind this session.
+	sessionAttaching
+	// sessionAttached: inputs flow.
+	sessionAttached
+)
+
+// session is one account at its gateway.
+type session struct {
+	gate    *gate
+	conn    ConnID
+	account uint64
+	info    ClientConnected
+	state   sessionState
+	began   int64
+	welcome bool // the client has been welcomed
+
+	epoch, login uint64
+	resumed      bool
+	secret       string
+	entity       ecs.EntityID
+	home         int // region index of the entity
+	owner        string
+	ownEpoch     ecs.Epoch // of the last message for the own account
+	followed     ecs.Epoch // of the replica whose owner we follow
+	retry        int64     // tick of the next attach or resend; 0: none
+	resend       bool
+
+	calls   route.Queue
+	view    interest.View
+	held    map[uint64]uint32
+	asked   map[uint64]bool // chunks whose payload was asked for
+	seen    map[ecs.EntityID]bool
+	touched []ecs.EntityID
+	private []byte // components and events for the own entity of this tick
+
+	sequence   uint64
+	out        []byte // envelopes before this tick's batch
+	updates    []byte
+	manifested bool
+	complete   bool // a full set is being sent; set_complete is due
+	full       bool // all in sight counts as unseen
+}
+
+// client takes one event of a connection.
+func (g *gate) client(ev *ClientEvent) {
+	s := g.conns[ev.Conn]
+	switch {
+	case ev.Connected != nil:
+		g.connect(ev.Conn, ev.Connected)
+	case s == nil:
+	case ev.Closed:
+		s.end(wire.Disconnected_REASON_UNSPECIFIED, "", false)
+	case ev.Message != nil:
+		s.message(ev.Message)
+	}
+}
+
+// connect begins a session: whoever holds the account here is displaced, then the directory is asked.
+func (g *gate) connect(conn ConnID, info *ClientConnected) {
+	if old := g.sessions[info.Account]; old != nil {
+		g.stats.Displaced++
+		old.displaced()
+	}
+	s := &session{
+		gate: g, conn: conn, account: info.Account, info: *info, began: g.tick,
+		held: map[uint64]uint32{}, asked: map[uint64]bool{}, seen: map[ecs.EntityID]bool{},
+	}
+	for _, h := range info.Held {
+		c := torus.ChunkPos{X: int32(h.X), Y: int32(h.Y)}
+		if g.grid.CanonicalChunk(c) {
+			s.held[g.grid.ChunkKey(c)] = h.Revision
+		}
+	}
+	g.sessions[s.account], g.conns[conn] = s, s
+	i, _ := slices.BinarySearch(g.order, s.account)
+	g.order = slices.Insert(g.order, i, s.account)
+	s.claim()
+}
+
+// claim raises the account's session epoch in the directory and learns where its entity is.
+func (s *session) claim() {
+	s.state, s.retry = sessionClaiming, 0
+	s.gate.store(StoreRequest{
+		Op: StoreClaimSession, Account: s.account, Session: s.gate.self, Resume: s.info.Resume, FreshSecret: s.info.FreshSecret,
+	}, s.claimed)
+}
+
+func (s *session) claimed(a StoreAnswer) {
+	g := s.gate
+	if g.sessions[s.account] != s {
+		return
+	}
+	first := s.epoch == 0
+	s.epoch, s.login, s.secret = a.SessionEpoch, a.LoginEpoch, a.ResumeSecret
+	switch {
+	case first && a.Resumed:
+		g.stats.Resumes++
+		s.resumed = true
+		s.calls.Start(s.info.AckedInput)
+	case first:
+		g.stats.Logins++
+	}
+	s.info.Resume = s.secret // a later claim of this session goes on with it
+	if a.PreviousGateway != "" && a.PreviousGateway != g.self {
+		g.send(a.PreviousGateway, &wire.PeerMessage{Message: &wire.PeerMessage_Displace{Displace: &wire.Displace{Account: s.account, SessionEpoch: s.epoch}}})
+	}
+	if a.Record != nil {
+		s.entity, s.home = a.Record.Entity, g.grid.RegionIndex(a.Record.Home)
+	} else {
+		s.entity, s.home = 0, g.grid.RegionIndexOf(s.spawn())
+	}
+	s.attachAgain()
+}
+
+// spawn is where a new master appears.
+func (s *session) spawn() torus.Pos {
+	if s.info.Spawn != nil {
+		return s.gate.grid.Wrap(*s.info.Spawn)
+	}
+	h := mix(s.account)
+	return torus.Pos{X: int64(h>>32) % s.gate.grid.SizeX(), Y: int64(h&0xffffffff) % s.gate.grid.SizeY()}
+}
+
+// mix spreads account numbers evenly: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+func mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// attachAgain (re)binds this session at the owner of its entity.
+func (s *session) attachAgain() {
+	if s.state == sessionClaiming && s.epoch == 0 {
+		return
+	}
+	s.state, s.retry = sessionAttaching, s.gate.tick
+}
+
+// lostOwner: the owner died. What it had executed since its last save is undone; the client gets its full set.
+func (s *session) lostOwner() {
+	s.began = s.gate.tick
+	s.attachAgain()
+	s.startFull("the node that simulated you failed; the world goes on from at most 5 seconds before")
+}
+
+// startFull sends everything in sight again, closed by set_complete.
+func (s *session) startFull(detail string) {
+	if !s.welcome {
+		return
+	}
+	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Resync{Resync: &wire.Resync{Detail: detail}}})
+	s.complete, s.full = true, true
+}
+
+// step retries what is due.
+func (s *session) step() {
+	g := s.gate
+	if !s.welcome && g.tick-s.began > loginTicks {
+		s.end(wire.Disconnected_REASON_UNAVAILABLE, "the world cannot take you in right now; try again in a moment", false)
+		return
+	}
+	if r := g.replicas.Get(s.entity); r != nil && s.state == sessionAttached && s.followed.Less(r.Epoch) && g.alive(r.Owner) {
+		s.followed, s.home = r.Epoch, int(r.Home)
+		if r.Owner != s.owner {
+			s.owner = r.Owner // handed over: what is unanswered goes to the new owner
+			s.calls.Resend(0)
+		}
+	}
+	if s.retry == 0 || g.tick < s.retry {
+		return
+	}
+	s.retry = 0
+	switch s.state {
+	case sessionAttaching:
+		s.attach()
+	case sessionAttached:
+		s.calls.Resend(0)
+	}
+}
+
+func (s *session) attach() {
+	g := s.gate
+	s.retry = g.tick + 10*attachRetryTicks
+	holder := g.table.At(s.home).Session
+	if holder == "" || !g.alive(holder) {
+		s.retry = g.tick + attachRetryTicks
+		return
+	}
+	s.owner = holder
+	at := s.spawn()
+	g.send(holder, &wire.PeerMessage{Message: &wire.PeerMessage_Attach{Attach: &wire.Attach{
+		Account: s.account, SessionEpoch: s.epoch, LoginEpoch: s.login, Entity: uint64(s.entity), Region: uint32(s.home),
+		Spawn: &wire.Position{X: uint32(at.X), Y: uint32(at.Y), Z: int32(at.Z)}, Name: s.info.Name, AckedInput: s.calls.Acked(),
+	}}})
+}
+
+func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
+	s := g.sessions[m.Account]
+	if s == nil || s.state != sessionAttaching || s.epoch != m.SessionEpoch {
+		return
+	}
+	switch m.Code {
+	case wire.AttachAnswer_CODE_OK:
+		s.attached(from, m)
+	case wire.AttachAnswer_CODE_WAIT:
+		s.retry = g.tick + attachRetryTicks
+	case wire.AttachAnswer_CODE_MOVED:
+		if m.Region < uint32(g.grid.Regions()) {
+			s.home = int(m.Region)
+		}
+		if m.Entity != 0 {
+			s.entity = ecs.EntityID(m.Entity)
+		}
+		s.retry = g.tick + 1
+	case wire.AttachAnswer_CODE_NOT_HERE:
+		s.lookUp()
+	case wire.AttachAnswer_CODE_STALE_SESSION:
+		s.stale(m.KnownSessionEpoch)
+	}
+}
+
+// stale: the owner knows a session at least as new. If the directory forgot, claim above it; if not, we are displaced.
+func (s *session) stale(known uint64) {
+	if known >= s.epoch {
+		s.claim()
+		return
+	}
+	s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+}
+
+// lookUp asks the store where the entity is.
+func (s *session) lookUp() {
+	s.retry = 0
+	if s.entity == 0 {
+		s.retry = s.gate.tick + attachRetryTicks
+		return
+	}
+	s.gate.store(StoreRequest{Op: StoreLoad, Entity: s.entity}, func(a StoreAnswer) {
+		if s.gate.sessions[s.account] != s || s.state != sessionAttaching {
+			return
+		}
+		if a.Code == StoreOK && a.Record != nil {
+			s.home = s.gate.grid.RegionIndex(a.Record.Home)
+		}
+		s.retry = s.gate.tick + 2*attachRetryTicks
+	})
+}
+
+func (s *session) attached(from string, m *wire.AttachAnswer) {
+	s.state, s.owner, s.retry = sessionAttached, from, 0
+	s.entity, s.home = ecs.EntityID(m.Entity), int(m.Region)
+	s.calls.Start(m.LastInput)
+	s.calls.Resend(0)
+	s.touch(s.entity)
+	if s.welcome {
+		return
+	}
+	s.welcome = true
+	s.complete = s.resumed
+	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Welcome{Welcome: &wire.Welcome{
+		ProtocolVersion: ProtocolVersion, Account: s.account, SessionEpoch: s.epoch, Entity: uint64(s.entity), ResumeToken: s.secret,
+		NextInput: s.calls.Next(), Resumed: s.resumed, Columns: uint32(s.gate.grid.Columns()), Rows: uint32(s.gate.grid.Rows()),
+		RegionEdgeChunks: uint32(s.gate.grid.RegionEdgeChunks()), TickMilliseconds: uint32(TickDuration.Milliseconds()), Node: s.gate.cfg.Node,
+	}}})
+}
+
+// message takes a checked message of the client.
+func (s *session) message(m *wire.ClientEnvelope) {
+	switch m := m.Message.(type) {
+	case *wire.ClientEnvelope_Input:
+		s.input(m.Input)
+	case *wire.ClientEnvelope_ChunkRequest:
+		s.request(m.ChunkRequest)
+	case *wire.ClientEnvelope_Logout:
+		s.end(wire.Disconnected_REASON_LOGGED_OUT, "good-bye", true)
+	}
+}
+
+func (s *session) input(in *wire.Input) {
+	if !s.welcome {
+		s.end(wire.Disconnected_REASON_MALFORMED, "an input before Welcome", false)
+		return
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
+	if err == nil {
+		err = s.calls.Add(in.Number, b)
+	}
+	switch err {
+	case nil, route.ErrRepeat: // a repeat was answered, or will be
+	case route.ErrFull:
+		s.end(wire.Disconnected_REASON_RATE_LIMITED, "more than 16 inputs are unanswered: wait for InputResult", false)
+	default:
+		s.end(wire.Disconnected_REASON_MALFORMED, err.Error(), false)
+	}
+}
+
+// forward sends the calls that are not on their way.
+func (s *session) forward() {
+	if s.state != sessionAttached || s.retry != 0 {
+		return
+	}
+	open := s.calls.Open()
+	for i := range open {
+		if !open[i].Sent {
+			open[i].Sent = true
+			s.gate.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Call{Call: &wire.Call{
+				Entity: uint64(s.entity), Account: s.account, LoginEpoch: s.login, SessionEpoch: s.epoch, Number: open[i].Number, Input: open[i].Input,
+			}}})
+		}
+	}
+}
+
+func (g *gate) callAnswered(from string, m *wire.CallAnswer) {
+	s := g.sessions[m.Account]
+	if s == nil || s.login != m.LoginEpoch || uint64(s.entity) != m.Entity {
+		return
+	}
+	if m.Code == wire.CallAnswer_CODE_DONE {
+		s.answered(m)
+		return
+	}
+	if from != s.owner || s.state != sessionAttached {
+		return // of an owner before
+	}
+	switch m.Code {
+	case wire.CallAnswer_CODE_GAP:
+		s.calls.Resend(m.Want)
+	case wire.CallAnswer_CODE_WAIT:
+		s.retry = g.tick + callRetryTicks
+	case wire.CallAnswer_CODE_MOVED:
+		if m.Region < uint32(g.grid.Regions()) {
+			s.home = int(m.Region)
+		}
+		if holder := g.table.At(s.home).Session; holder != "" && g.alive(holder) {
+			s.owner = holder
+		}
+		s.calls.Resend(0)
+		s.retry = g.tick + 1
+	case wire.CallAnswer_CODE_NOT_HERE, wire.CallAnswer_CODE_STALE_SESSION:
+		s.calls.Resend(0)
+		s.attachAgain()
+	}
+}
+
+// answered gives the client the result of an input, once and in order.
+func (s *session) answered(m *wire.CallAnswer) {
+	if !s.calls.Answer(m.Number) {
+		return
+	}
+	res := &wire.InputResult{}
+	if err := proto.Unmarshal(m.Result, res); err != nil {
+		s.gate.stats.Malformed++
+	}
+	res.Number = m.Number
+	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Result{Result: res}})
+}
+
+// end closes the session. The owner learns that the socket is lost, or that the player left.
+func (s *session) end(reason wire.Disconnected_Reason, detail string, logout bool) {
+	g := s.gate
+	if g.sessions[s.account] != s {
+		return
+	}
+	if s.state != sessionClaiming && s.entity != 0 && s.owner != "" && reason != wire.Disconnected_REASON_DISPLACED {
+		g.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Detach{Detach: &wire.Detach{
+			Account: s.account, SessionEpoch: s.epoch, Entity: uint64(s.entity), Logout: logout,
+		}}})
+	}
+	s.remove(reason, detail)
+}
+
+func (s *session) displaced() {
+	s.remove(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere")
+}
+
+func (s *session) remove(reason wire.Disconnected_Reason, detail string) {
+	g := s.gate
+	for _, chunk := range g.observers.Drop(s.account) {
+		g.unsubscribe(chunk)
+	}
+	delete(g.sessions, s.account)
+	delete(g.conns, s.conn)
+	if i, found := slices.BinarySearch(g.order, s.account); found {
+		g.order = slices.Delete(g.order, i, i+1)
+	}
+	if r := g.replicas.Get(s.entity); r != nil && !g.interested(r.Chunk, r.Account) {
+		g.replicas.Drop(r.Chunk)
+	}
+	if len(s.out) > 0 {
+		g.out.Clients = append(g.out.Clients, ClientBytes{Conn: s.conn, Bytes: s.out})
+	}
+	if reason != wire.Disconnected_REASON_UNSPECIFIED {
+		g.out.Close = append(g.out.Close, ClientClose{Conn: s.conn, Reason: reason, Detail: detail})
+	}
+}

@@ -1,0 +1,281 @@
+package zone
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/ghost"
+	"github.com/spatialcells/spatialcells/node/handoff"
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// handOver offers every entity that has left its overhang to the holder of the region it stands in, and repeats offers
+// whose target did not answer.
+func (s *sim) handOver() {
+	kept := s.offside[:0]
+	slices.Sort(s.offside)
+	for _, id := range slices.Compact(s.offside) {
+		if s.world.Alive(id) && s.authority.Has(id) && s.outgoing.Get(id) == nil && !s.tryHandOver(id) {
+			kept = append(kept, id)
+		}
+	}
+	s.offside = kept
+	s.outgoing.Due(s.tick, s.liveHolder, func(o *handoff.Outgoing) {
+		s.stats.HandoffsReoffered++
+		s.sendOffer(o)
+	})
+}
+
+// liveHolder is the session that holds a region and is not known to be dead.
+func (s *sim) liveHolder(region int) string {
+	if h := s.table.At(region).Session; h != "" && s.alive(h) {
+		return h
+	}
+	return ""
+}
+
+// tryHandOver starts a handoff; true if the entity needs no further look: it is on its way, or back home.
+func (s *sim) tryHandOver(id ecs.EntityID) bool {
+	if !s.world.Owned(id) || s.tick < s.backOff[id] {
+		return false
+	}
+	a := s.authority.Get(id)
+	at := s.game.Position.Get(id).At
+	if partition.MayStand(s.grid, s.grid.ChunkOf(at), a.home) {
+		s.Moved(id) // it turned round
+		return true
+	}
+	target := s.grid.RegionOf(at)
+	index := s.grid.RegionIndex(target)
+	switch to := s.liveHolder(index); {
+	case to == "":
+		return false
+	case to == s.self:
+		return s.rehome(id, a, target)
+	case !s.answers(to):
+		return false // not frozen for a peer that may not answer: it stays simulated in the overhang
+	default:
+		s.offer(id, a, index, to)
+		return true
+	}
+}
+
+// rehome is a handoff between two regions of this node: the same steps without the way.
+func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos) bool {
+	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active {
+		return false
+	}
+	s.queue(id)
+	expect, from := a.epoch, a.home
+	a.epoch, a.home = a.epoch.Transferred(1), target
+	s.index(id, a, s.grid.ChunkKey(s.grid.ChunkOf(s.game.Position.Get(id).At)))
+	if sv := s.saving.Get(id); sv != nil {
+		sv.claimed = false
+		s.claimTransferred(id, expect)
+	}
+	s.stats.HandoffsLocal++
+	s.countCrossing(from, target)
+	return true
+}
+
+func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string) {
+	s.tell(id) // what happened before the freeze is told by this node
+	s.world.Frozen.Set(id, ecs.Frozen{})
+	source := s.grid.RegionIndex(a.home)
+	epoch := a.epoch.Transferred(1)
+	o := &handoff.Outgoing{Entity: id, Epoch: epoch, Region: target, Target: to, FrozenAt: s.boot, Offer: &wire.Offer{
+		Entity: uint64(id), Epoch: wireEpoch(epoch), Expect: wireEpoch(a.epoch),
+		SourceRegion: uint32(source), SourceRegionEpoch: s.table.At(source).Epoch, TargetRegion: uint32(target),
+		Components: s.blobs(id, false),
+	}}
+	s.outgoing.Begin(s.tick, o)
+	s.sendOffer(o)
+}
+
+func (s *sim) sendOffer(o *handoff.Outgoing) {
+	o.Offer.Orphaned = o.Accepted
+	s.send(o.Target, &wire.PeerMessage{Message: &wire.PeerMessage_Offer{Offer: o.Offer}})
+}
+
+// offered judges an offer. It is taken only for a region that is held and recovered here, from a source that is not known
+// to have lost its own.
+func (s *sim) offered(from string, m *wire.Offer) {
+	id, epoch := ecs.EntityID(m.Entity), epochOf(m.Epoch)
+	var live *ecs.Epoch
+	if a := s.authority.Get(id); a != nil {
+		live = &a.epoch
+	}
+	if from == s.self { // the region came to this node while the entity was on its way there
+		if o := s.outgoing.Get(id); o != nil && !o.Accepted && live != nil {
+			s.takeBack(id, epoch, int(m.TargetRegion))
+			return
+		}
+		if t, ok := s.known.Tombstone(id); ok && t.Epoch == epoch {
+			s.known.Returned(id)
+		}
+	}
+	switch s.known.Judge(id, epoch, live) {
+	case handoff.AcceptAgain:
+		s.acceptAgain(from, id, epoch)
+	case handoff.Refuse:
+		s.refuse(from, id, epoch, "the epoch is burned or older than what is known")
+	case handoff.Take:
+		s.take(from, m, id, epoch)
+	}
+}
+
+func (s *sim) acceptAgain(to string, id ecs.EntityID, epoch ecs.Epoch) {
+	s.answerOffer(to, id, epoch, true, "")
+	if sv := s.saving.Get(id); sv != nil && !sv.claimed {
+		sv.source = to
+		return
+	}
+	s.send(to, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
+}
+
+func (s *sim) refuse(to string, id ecs.EntityID, epoch ecs.Epoch, reason string) {
+	s.known.Burn(s.tick, id, epoch)
+	s.answerOffer(to, id, epoch, false, reason)
+}
+
+func (s *sim) answerOffer(to string, id ecs.EntityID, epoch ecs.Epoch, accepted bool, reason string) {
+	s.send(to, &wire.PeerMessage{Message: &wire.PeerMessage_OfferAnswer{OfferAnswer: &wire.OfferAnswer{
+		Entity: uint64(id), Epoch: wireEpoch(epoch), Accepted: accepted, Reason: reason,
+	}}})
+}
+
+func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch) {
+	source, target := int(m.SourceRegion), int(m.TargetRegion)
+	switch {
+	case source >= len(s.regions) || target >= len(s.regions):
+		s.refuse(from, id, epoch, "a region beyond the grid")
+		return
+	case s.regions[target] == nil || !s.regions[target].active:
+		if m.Orphaned {
+			return
+		}
+		s.refuse(from, id, epoch, "the region is not held here, or not recovered yet")
+		return
+	case m.SourceRegionEpoch < s.table.At(source).Epoch && s.regions[source] == nil && s.table.At(source).Session != from:
+		s.refuse(from, id, epoch, "the source lost its region")
+		return
+	}
+	if err := s.compose(id, m.Components); err != nil {
+		s.note("offer of entity %v by %s is refused: %v", id, from, err)
+		s.refuse(from, id, epoch, err.Error())
+		return
+	}
+	s.known.Returned(id)
+	s.adopt(id, epoch, s.grid.RegionAt(target), false)
+	if s.game.Account.Has(id) {
+		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from})
+		s.claimTransferred(id, epochOf(m.Expect))
+	}
+	s.answerOffer(from, id, epoch, true, "")
+	if !s.game.Account.Has(id) { // not durable: it dies with its node, and the handoff ends here
+		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
+	}
+}
+
+// takeBack: the target region came to this node while the entity was frozen for the one before.
+func (s *sim) takeBack(id ecs.EntityID, epoch ecs.Epoch, target int) {
+	if r := s.regions[target]; r == nil || !r.active {
+		return // asked again when it is due
+	}
+	s.outgoing.End(id)
+	s.world.Frozen.Remove(id)
+	a := s.authority.Get(id)
+	expect := a.epoch
+	s.queue(id)
+	a.epoch, a.home = epoch.Transferred(1), s.grid.RegionAt(target) // the offered epoch may still reach the one before
+	s.Moved(id)
+	if sv := s.saving.Get(id); sv != nil {
+		sv.claimed = false
+		s.claimTransferred(id, expect)
+	}
+}
+
+func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) {
+	id, epoch := ecs.EntityID(m.Entity), epochOf(m.Epoch)
+	o := s.outgoing.Get(id)
+	if o == nil || o.Epoch != epoch || o.Accepted {
+		return
+	}
+	if !m.Accepted {
+		s.thaw(id, o, m.Reason)
+		return
+	}
+	s.stats.Handoffs++
+	s.stats.gap(max(at, o.FrozenAt) - o.FrozenAt)
+	a := s.authority.Get(id)
+	s.countCrossing(a.home, s.grid.RegionAt(o.Region))
+	s.signOff(from, id, a, o)
+	o.Accepted = true
+	s.evict(id)
+}
+
+// signOff is the old owner's last word: observers count the new owner's messages from here.
+func (s *sim) signOff(to string, id ecs.EntityID, a *authority, o *handoff.Outgoing) {
+	chunk := s.grid.ChunkKey(s.grid.ChunkOf(s.game.Position.Get(id).At))
+	s.broadcastFrame(id, &ghost.Frame{
+		Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: o.Epoch, Chunk: chunk, Home: uint32(o.Region), To: to,
+	})
+	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: o.Epoch, Region: o.Region, To: to, Chunk: a.chunk, NewChunk: chunk})
+}
+
+// thaw takes a refused entity back, with an epoch above the burned one.
+func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
+	s.stats.HandoffsRefused++
+	s.outgoing.End(id)
+	a := s.authority.Get(id)
+	if a == nil {
+		return
+	}
+	s.world.Frozen.Remove(id)
+	s.queue(id)
+	expect := a.epoch
+	a.epoch = o.Epoch.Transferred(1)
+	s.backOff[id] = s.tick + handoff.BackOffTicks
+	s.offside = append(s.offside, id)
+	if sv := s.saving.Get(id); sv != nil {
+		sv.claimed = false
+		s.claimTransferred(id, expect)
+	}
+	s.note("handoff of entity %v to region %v was refused: %s; next try in %v", id, s.grid.RegionAt(o.Region), reason,
+		time.Duration(handoff.BackOffTicks)*TickDuration)
+}
+
+func (s *sim) offerDurable(m *wire.OfferDurable) {
+	if o := s.outgoing.Get(ecs.EntityID(m.Entity)); o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
+		s.outgoing.End(o.Entity)
+	}
+}
+
+func (s *sim) countCrossing(from, to torus.RegionPos) {
+	dc, dr := abs32(to.Column-from.Column), abs32(to.Row-from.Row)
+	if dc > 1 && int(dc) == s.grid.Columns()-1 {
+		s.stats.CrossedSeamX++
+	}
+	if dr > 1 && int(dr) == s.grid.Rows()-1 {
+		s.stats.CrossedSeamY++
+	}
+	if dc != 0 && dr != 0 && s.fourNodes(from, to) {
+		s.stats.CrossedCorner++
+	}
+}
+
+// fourNodes reports whether the four regions around the corner between two diagonal neighbours have four holders.
+func (s *sim) fourNodes(a, b torus.RegionPos) bool {
+	holders := map[string]bool{}
+	for _, r := range [...]torus.RegionPos{a, b, {Column: a.Column, Row: b.Row}, {Column: b.Column, Row: a.Row}} {
+		if h := s.table.Holder(r).Session; h != "" {
+			holders[h] = true
+		}
+	}
+	return len(holders) == 4
+}
+
+func abs32(v int32) int32 { return max(v, -v) }

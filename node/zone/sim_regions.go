@@ -1,0 +1,310 @@
+package zone
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// Recovery of a region: raise the store's fence and load, ask every live session what it has of the region, activate what
+// nobody has. Others are answered at once and activation comes last, so two recoveries never wait for each other.
+
+const (
+	// claimRepeatTicks is after how long an unanswered Claiming is sent again: 2 s.
+	claimRepeatTicks = 2 * TicksPerSecond
+	// blockedTicks is after how long a recovery reports by whom it is blocked: 5 s.
+	blockedTicks = 5 * TicksPerSecond
+	// loadRetryTicks is after how long a refused load is tried again, when the lease's epoch was raised meanwhile.
+	loadRetryTicks = TicksPerSecond
+)
+
+// lostSession is the session of a master whose gateway is not known: it is kept for the resume window.
+var lostSession = game.Session{Lost: 1}
+
+// region is one that this node holds.
+type region struct {
+	index  int
+	epoch  uint64
+	active bool
+
+	loaded    bool
+	loadAgain int64
+	records   []Record
+	waiting   []string // sessions that have not answered Claiming, sorted
+	elsewhere map[ecs.EntityID]bool
+	claims    int // records being claimed
+	began     int64
+	asked     int64
+	reported  bool
+
+	creating map[uint64]bool       // accounts whose master is being stored
+	waking   map[ecs.EntityID]bool // masters that come back from the store
+}
+
+// tableChanged takes regions that became ours and gives up those that are not ours any more.
+func (s *sim) tableChanged() {
+	for i := range s.regions {
+		held := s.table.At(i)
+		mine, r := held.Session == s.self, s.regions[i]
+		switch {
+		case mine && r == nil:
+			s.recover(i, held.Epoch)
+		case mine:
+			r.epoch = held.Epoch
+		case r != nil:
+			s.surrender(i)
+		}
+	}
+	for _, r := range s.regions {
+		if r != nil && !r.active {
+			r.waiting = slices.DeleteFunc(r.waiting, func(session string) bool { return !s.holdsAny(session) && !s.answers(session) })
+		}
+	}
+}
+
+func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != partition.NoSession }
+
+func (s *sim) recover(index int, epoch uint64) {
+	r := &region{
+		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]bool{},
+		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{},
+	}
+	s.regions[index] = r
+	for _, session := range s.table.Sessions() {
+		if session != s.self && s.alive(session) {
+			r.waiting = append(r.waiting, session)
+		}
+	}
+	slices.Sort(r.waiting)
+	s.load(r)
+	s.ask(r)
+}
+
+func (s *sim) load(r *region) {
+	r.loadAgain = 0
+	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: r.epoch}, func(a StoreAnswer) {
+		if s.regions[r.index] != r {
+			return
+		}
+		if a.Code != StoreOK {
+			s.note("region %v at epoch %d is refused by the store, which knows a newer one; waiting for the lease to be raised", s.grid.RegionAt(r.index), r.epoch)
+			r.loadAgain = s.tick + loadRetryTicks
+			return
+		}
+		r.loaded, r.records = true, a.Records
+	})
+}
+
+func (s *sim) ask(r *region) {
+	r.asked = s.tick
+	for _, session := range r.waiting {
+		s.send(session, &wire.PeerMessage{Message: &wire.PeerMessage_Claiming{Claiming: &wire.Claiming{Region: uint32(r.index), RegionEpoch: r.epoch}}})
+	}
+}
+
+// claiming answers what this node owns, holds frozen or keeps of a region that another one recovers.
+func (s *sim) claiming(from string, m *wire.Claiming) {
+	answer := &wire.ClaimingAnswer{Region: m.Region, RegionEpoch: m.RegionEpoch}
+	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
+		if sv := s.saving.Get(id); sv != nil && !sv.claimed || s.grid.RegionIndex(s.authority.Get(id).home) == int(m.Region) {
+			answer.Entities = append(answer.Entities, uint64(id))
+		}
+	}
+	for _, o := range s.outgoing.All() {
+		if o.Accepted { // the frozen ones are in the world
+			answer.Entities = append(answer.Entities, uint64(o.Entity))
+		}
+	}
+	slices.Sort(answer.Entities)
+	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_ClaimingAnswer{ClaimingAnswer: answer}})
+}
+
+func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
+	if int(m.Region) >= len(s.regions) {
+		s.stats.Malformed++
+		return
+	}
+	r := s.regions[m.Region]
+	if r == nil || r.active || r.epoch != m.RegionEpoch {
+		return
+	}
+	if i, waits := slices.BinarySearch(r.waiting, from); waits {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
+	for _, id := range m.Entities {
+		r.elsewhere[ecs.EntityID(id)] = true
+	}
+}
+
+func (s *sim) regionsPeerDead(session string) {
+	for _, r := range s.regions {
+		if r == nil || r.active {
+			continue
+		}
+		if i, waits := slices.BinarySearch(r.waiting, session); waits {
+			r.waiting = slices.Delete(r.waiting, i, i+1)
+		}
+	}
+}
+
+// stepRegions goes on with the recoveries.
+func (s *sim) stepRegions() {
+	for _, r := range s.regions {
+		switch {
+		case r == nil || r.active:
+		case r.loadAgain != 0 && s.tick >= r.loadAgain:
+			s.load(r)
+		case r.loaded && len(r.waiting) == 0 && r.claims == 0:
+			s.claimRecords(r)
+		default:
+			s.waitForRecovery(r)
+		}
+	}
+}
+
+func (s *sim) waitForRecovery(r *region) {
+	if len(r.waiting) > 0 && s.tick-r.asked >= claimRepeatTicks {
+		s.ask(r)
+	}
+	if s.tick-r.began > blockedTicks && !r.reported {
+		r.reported = true
+		s.note("recovery of region %v is blocked: loaded %v, waiting for the answers of %v", s.grid.RegionAt(r.index), r.loaded, r.waiting)
+	}
+}
+
+// claimRecords claims what nobody else has, then activates the region. The recoveries of the epoch rise: whatever the
+// node before may still send or save is older.
+func (s *sim) claimRecords(r *region) {
+	records := r.records
+	r.records = nil
+	for _, rec := range records {
+		if r.elsewhere[rec.Entity] || s.world.Alive(rec.Entity) {
+			continue
+		}
+		r.claims++
+		next := Record{Entity: rec.Entity, Epoch: rec.Epoch.Recovered(), Home: rec.Home}
+		s.store(StoreRequest{Op: StoreClaim, Record: next, Expect: rec.Epoch}, func(a StoreAnswer) {
+			if s.regions[r.index] != r {
+				return
+			}
+			if a.Code == StoreOK && a.Record != nil && !s.world.Alive(a.Record.Entity) {
+				if s.revive(*a.Record, true) {
+					s.orphan(a.Record.Entity)
+				}
+			}
+			if r.claims--; r.claims == 0 {
+				s.activate(r)
+			}
+		})
+	}
+	if r.claims == 0 {
+		s.activate(r)
+	}
+}
+
+// orphan: nobody is attached to a recovered master; its gateway attaches anew, or it goes to rest after the window.
+func (s *sim) orphan(id ecs.EntityID) {
+	if s.game.Account.Has(id) {
+		s.game.Session.Set(id, lostSession)
+	}
+}
+
+// activate begins to act for the region and answers those who observe it.
+func (s *sim) activate(r *region) {
+	r.active, r.elsewhere = true, nil
+	at := s.grid.RegionAt(r.index)
+	for _, session := range s.order {
+		for _, chunk := range s.nodes.Chunks(session) {
+			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis {
+				s.burst(session, chunk)
+			}
+		}
+	}
+}
+
+// surrender drops all that is at home in a region that another node holds now: it speaks for it.
+func (s *sim) surrender(index int) {
+	s.regions[index] = nil
+	at := s.grid.RegionAt(index)
+	for _, id := range s.homed(at) {
+		s.dropCopy(id)
+	}
+	s.note("region %v is no longer held here", at)
+}
+
+func (s *sim) homed(at torus.RegionPos) []ecs.EntityID {
+	var ids []ecs.EntityID
+	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
+		if s.authority.Get(id).home == at {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// chunkActive reports whether no region here that may have entities in a chunk is still being recovered.
+func (s *sim) chunkActive(chunk uint64) bool {
+	var buf [4]torus.RegionPos
+	for _, at := range partition.AppendRegionsTouched(buf[:0], s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
+		if r := s.regions[s.grid.RegionIndex(at)]; r != nil && !r.active {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sim) regionCounts() (held, recovering int) {
+	for _, r := range s.regions {
+		if r != nil {
+			held++
+			if !r.active {
+				recovering++
+			}
+		}
+	}
+	return held, recovering
+}
+
+func (s *sim) loads() []RegionLoad {
+	list := make([]RegionLoad, 0, 64)
+	at := map[int]int{}
+	for i, r := range s.regions {
+		if r != nil {
+			at[i] = len(list)
+			list = append(list, RegionLoad{Region: i, Epoch: r.epoch, Active: r.active})
+		}
+	}
+	for id := range ecs.NewQuery(s.world).With(s.authority).Each {
+		if i, ok := at[s.grid.RegionIndex(s.authority.Get(id).home)]; ok {
+			list[i].Entities++
+			if s.game.Session.Has(id) {
+				list[i].Players++
+			}
+		}
+	}
+	return list
+}
+
+// appendKeys encodes repeated chunk keys, packed.
+func appendKeys(dst []byte, num protowire.Number, keys []uint64) []byte {
+	if len(keys) == 0 {
+		return dst
+	}
+	size := 0
+	for _, k := range keys {
+		size += protowire.SizeVarint(k)
+	}
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(size))
+	for _, k := range keys {
+		dst = protowire.AppendVarint(dst, k)
+	}
+	return dst
+}

@@ -1,0 +1,125 @@
+package zone
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+)
+
+const (
+	// saveTicks is how old an unsaved change may be: 5 s.
+	saveTicks = 5 * TicksPerSecond
+	// savesPerTick bounds what one tick encodes for the store.
+	savesPerTick = 64
+)
+
+// save writes back changed durable entities. Nobody waits for it but a logout.
+func (s *sim) save() {
+	budget := savesPerTick
+	ecs.Each1(s.savable, s.saving, func(id ecs.EntityID, sv *saving) {
+		if budget == 0 || !sv.dirty || !sv.claimed || sv.inFlight || s.tick < sv.next || !s.world.Owned(id) {
+			return
+		}
+		budget--
+		sv.dirty, sv.inFlight, sv.next = false, true, s.tick+saveTicks
+		s.stats.Saves++
+		s.store(StoreRequest{Op: StoreSave, Record: s.record(id, false)}, func(a StoreAnswer) { s.saved(id, a) })
+	})
+}
+
+func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
+	sv := s.saving.Get(id)
+	if sv == nil {
+		return
+	}
+	sv.inFlight = false
+	if a.Code != StoreOK {
+		s.stats.SaveConflicts++
+		sv.dirty = true
+	}
+}
+
+// rest saves a master for good and takes it out of the world; until the store has it, it is frozen.
+func (s *sim) rest(id ecs.EntityID) {
+	sv := s.saving.Get(id)
+	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight {
+		return // on its way to another node, or not ours to save yet: the next tick tries again
+	}
+	s.game.Session.Remove(id)
+	if path := s.game.Path.Get(id); path != nil {
+		path.Waypoints = nil
+	}
+	s.world.Frozen.Set(id, ecs.Frozen{})
+	record := s.record(id, true)
+	s.store(StoreRequest{Op: StoreSave, Record: record}, func(a StoreAnswer) {
+		if !s.world.Alive(id) || s.authority.Get(id).epoch != record.Epoch {
+			return
+		}
+		if a.Code != StoreOK {
+			s.stats.SaveConflicts++
+			s.note("master %v rests, but the store has another copy of it (%v): this one is dropped", id, a.Code)
+		}
+		s.world.Destroy(id)
+	})
+}
+
+// revive creates an entity from a record that was claimed for this node.
+func (s *sim) revive(r Record, reset bool) bool {
+	var snap wire.Snapshot
+	err := proto.Unmarshal(r.Blob, &snap)
+	if err == nil {
+		err = s.compose(r.Entity, snap.Components)
+	}
+	if err != nil {
+		s.note("record of entity %v cannot be read: %v; it stays in the store as it is", r.Entity, err)
+		return false
+	}
+	s.adopt(r.Entity, r.Epoch, r.Home, reset)
+	s.saving.Set(r.Entity, saving{claimed: true, next: s.tick + saveTicks})
+	s.stats.Recovered++
+	return true
+}
+
+// claimTransferred claims the record of an entity that was handed over to this node. Claims of fast crossings may
+// overtake each other: a record that is behind within the same recovery is claimed from where it is.
+func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
+	a := s.authority.Get(id)
+	epoch := a.epoch
+	next := Record{Entity: id, Epoch: epoch, Home: a.home}
+	s.store(StoreRequest{Op: StoreClaim, Record: next, Expect: expect}, func(ans StoreAnswer) {
+		now := s.authority.Get(id)
+		current := now != nil && now.epoch == epoch
+		switch {
+		case ans.Code == StoreOK:
+			s.durable(id, epoch, current)
+		case ans.Code == StoreConflict && ans.Record != nil && ans.Record.Epoch.Recoveries == epoch.Recoveries && ans.Record.Epoch.Less(epoch):
+			if current {
+				s.claimTransferred(id, ans.Record.Epoch)
+			}
+		case current:
+			s.stats.HandoffConflicts++
+			s.note("entity %v at epoch %v is newer in the store: this copy is dropped", id, epoch)
+			s.dropCopy(id)
+		}
+	})
+}
+
+// durable: the store has the entity as ours; who handed it over may forget it.
+func (s *sim) durable(id ecs.EntityID, epoch ecs.Epoch, current bool) {
+	sv := s.saving.Get(id)
+	if !current || sv == nil {
+		return
+	}
+	sv.claimed = true
+	if sv.source != "" {
+		s.send(sv.source, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
+		sv.source = ""
+	}
+}
+
+// dropCopy removes a copy that lost: the newer one speaks for itself.
+func (s *sim) dropCopy(id ecs.EntityID) {
+	s.outgoing.End(id)
+	s.evict(id)
+}

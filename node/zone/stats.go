@@ -1,0 +1,73 @@
+package zone
+
+import "time"
+
+// Stats count what an engine did since it was born. Gauges are set when they are read.
+type Stats struct {
+	// Gauges.
+	Entities, Players, Clients, Replicas, Regions, RegionsRecovering, Outgoing int
+
+	// Fence.
+	FencedSteps uint64
+
+	// Links.
+	FromDead, ToNobody, Malformed, FramesIn, FramesOut, ReplicationBytes uint64
+	Encoded                                                              uint64 // entity updates encoded, each once for all its observers
+	Spliced                                                              uint64 // times an encoded update was copied for a peer or a client
+
+	// Handoff, counted at the source when the target accepted.
+	Handoffs, HandoffsLocal, HandoffsRefused, HandoffsReoffered, HandoffConflicts uint64
+	// Crossings among Handoffs and HandoffsLocal.
+	CrossedSeamX, CrossedSeamY, CrossedCorner uint64
+	// Gap is how long nobody simulated an entity: from its freeze to the arrival of Accept, an upper bound. Buckets of
+	// GapBucket, the last is all above.
+	Gap [GapBuckets]uint64
+
+	// Calls.
+	CallsDone, CallsRepeated, CallsGap, CallsWait, CallsMoved, CallsNotHere, CallsForeign uint64
+
+	// Accounts.
+	Logins, Resumes, Displaced, RoutedLocal, RoutedRemote, RoutedNowhere uint64
+
+	// Replicas, see package ghost.
+	ReplicaStale, ReplicaForeign, ReplicaHeld, ReplicaExpired, ReplicaMalformed, ReplicaOverflow uint64
+
+	// Store.
+	StoreRetries, Saves, SaveConflicts, Recovered uint64
+}
+
+const (
+	// GapBucket is the width of a bucket of Stats.Gap.
+	GapBucket = 5 * time.Millisecond
+	// GapBuckets is their number: 5 ms to 1 s, and one for all above.
+	GapBuckets = 201
+)
+
+func (s *Stats) gap(d time.Duration) {
+	s.Gap[min(max(int(d/GapBucket), 0), GapBuckets-1)]++
+}
+
+// Stats returns the counters and gauges as they are.
+func (e *Engine) Stats() Stats {
+	s := e.stats
+	s.Entities, s.Replicas, s.Clients = e.sim.world.Len(), e.gate.replicas.Len(), len(e.gate.sessions)
+	s.Players = e.sim.players()
+	s.Outgoing = len(e.sim.outgoing.All())
+	s.Regions, s.RegionsRecovering = e.sim.regionCounts()
+	c := e.gate.replicas.Counters
+	s.ReplicaStale, s.ReplicaForeign, s.ReplicaHeld = c.Stale, c.ForeignOwner, c.Held
+	s.ReplicaExpired, s.ReplicaMalformed, s.ReplicaOverflow = c.HoldExpired, c.Malformed, c.Overflow
+	return s
+}
+
+// RegionLoad is what a region costs its holder.
+type RegionLoad struct {
+	Region   int
+	Epoch    uint64
+	Active   bool
+	Entities int
+	Players  int
+}
+
+// Regions lists the regions this node holds, by index, for /load.
+func (e *Engine) Regions() []RegionLoad { return e.sim.loads() }
