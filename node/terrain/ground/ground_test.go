@@ -1,0 +1,233 @@
+package ground
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+var seed = []byte("a seed of thirty-two bytes or so")
+
+func generator(t testing.TB, columns, rows, edge int) *Generator {
+	t.Helper()
+	grid, err := torus.NewGrid(columns, rows, edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(grid, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// positions draws a canonical position.
+func positions(g *Generator) *rapid.Generator[torus.Pos] {
+	return rapid.Custom(func(t *rapid.T) torus.Pos {
+		return torus.Pos{
+			X: rapid.Int64Range(0, g.grid.SizeX()-1).Draw(t, "x"),
+			Y: rapid.Int64Range(0, g.grid.SizeY()-1).Draw(t, "y"),
+		}
+	})
+}
+
+// The golden hashes pin the ground of Version 1. When one changes, raise Version: all nodes of a world must agree.
+func TestTheGroundOfThisVersionStaysAsItIs(t *testing.T) {
+	g := generator(t, 16, 16, 250)
+	for c, want := range map[torus.ChunkPos]string{
+		{X: 0, Y: 0}:       "96b3faa5e161bec4",
+		{X: 3999, Y: 3999}: "ec567ce2e9c43e59",
+		{X: 1234, Y: 987}:  "999b4736b78f0041",
+		{X: 2000, Y: 1}:    "cedac6cbcdc9abc4",
+	} {
+		var chunk Chunk
+		g.Chunk(c, &chunk)
+		sum := sha256.Sum256(AppendRuns(nil, &chunk))
+		if got := hex.EncodeToString(sum[:8]); got != want {
+			t.Errorf("chunk %v has hash %s, want %s", c, got, want)
+		}
+	}
+	if got := g.SeedHash(); got != 0x4ea7aa17536ff660 {
+		t.Errorf("seed hash %#x", got)
+	}
+}
+
+func TestTheSeamIsNoEdge(t *testing.T) {
+	for name, g := range map[string]*Generator{
+		"128 km": generator(t, 16, 16, 250), "480 m": generator(t, 1, 1, 15), "oblong": generator(t, 3, 1, 40),
+	} {
+		sizeX, sizeY := g.grid.SizeX(), g.grid.SizeY()
+		m := NewMap(g, 4096)
+		seam, inside := 0, 0
+		for i := range min(sizeX, sizeY) {
+			if i%7 != 0 && sizeX > 1000 {
+				continue
+			}
+			acrossX := difference(m, torus.Pos{X: sizeX - 1, Y: i}, torus.Pos{X: 0, Y: i})
+			acrossY := difference(m, torus.Pos{X: i, Y: sizeY - 1}, torus.Pos{X: i, Y: 0})
+			seam = max(seam, acrossX, acrossY)
+			inside = max(inside, difference(m, torus.Pos{X: sizeX/2 - 1, Y: i}, torus.Pos{X: sizeX / 2, Y: i}),
+				difference(m, torus.Pos{X: i, Y: sizeY/2 - 1}, torus.Pos{X: i, Y: sizeY / 2}))
+			if i > 20_000 {
+				break
+			}
+		}
+		if seam > inside+2 || seam > 8 {
+			t.Errorf("%s: heights differ by up to %d m over the seam, %d m elsewhere", name, seam, inside)
+		}
+	}
+}
+
+func difference(m *Map, a, b torus.Pos) int {
+	return abs(int(m.At(a).Height) - int(m.At(b).Height))
+}
+
+// The strongest statement about the seam: moved by anything, the world is the same world.
+func TestAShiftedWorldIsTheSameWorld(t *testing.T) {
+	for _, g := range []*Generator{generator(t, 2, 3, 20), generator(t, 16, 16, 250)} {
+		rapid.Check(t, func(t *rapid.T) {
+			p := positions(g).Draw(t, "p")
+			d := positions(g).Draw(t, "shift")
+			shifted := g.Shifted(d.X, d.Y)
+			moved := g.grid.Add(p, d.X, d.Y)
+			if a, b := g.At(p), shifted.At(moved); a != b {
+				t.Fatalf("%v is %v, shifted by %v it is %v", p, a, d, b)
+			}
+			if a, b := g.Biome(p), shifted.Biome(moved); a != b {
+				t.Fatalf("biome %v, shifted %v", a, b)
+			}
+		})
+	}
+}
+
+func TestAChunkOfAShiftedWorldHoldsTheSameMetres(t *testing.T) {
+	g := generator(t, 1, 1, 15)
+	rapid.Check(t, func(t *rapid.T) {
+		d := positions(g).Draw(t, "shift")
+		shifted := NewMap(g.Shifted(d.X, d.Y), 4)
+		plain := NewMap(g, 4)
+		p := positions(g).Draw(t, "p")
+		if a, b := plain.At(p), shifted.At(g.grid.Add(p, d.X, d.Y)); a != b {
+			t.Fatalf("%v is %v, shifted %v", p, a, b)
+		}
+	})
+}
+
+func TestOneMetreAndItsChunkAgree(t *testing.T) {
+	g := generator(t, 16, 16, 250)
+	rapid.Check(t, func(t *rapid.T) {
+		p := positions(g).Draw(t, "p")
+		if a, b := g.At(p), NewMap(g, 1).At(p); a != b {
+			t.Fatalf("%v alone is %v, in its chunk %v", p, a, b)
+		}
+	})
+}
+
+func TestWalkingIsMutual(t *testing.T) {
+	g := generator(t, 2, 2, 100)
+	m := NewMap(g, 4096)
+	rapid.Check(t, func(t *rapid.T) {
+		p := positions(g).Draw(t, "p")
+		q := g.grid.Add(p, 1, 0)
+		a, b := m.At(p), m.At(q)
+		if a.Walkable && b.Walkable && abs(int(a.Height)-int(b.Height)) > MaxStep {
+			t.Fatalf("from %v (%v) to %v (%v) is a step too high", p, a, q, b)
+		}
+		if a.Walkable && a.Height < -WadingDepth {
+			t.Fatalf("%v (%v) is too deep to walk", p, a)
+		}
+	})
+}
+
+func TestWorldsOfEverySizeHaveLandAndVariety(t *testing.T) {
+	for name, g := range map[string]*Generator{
+		"128 km": generator(t, 16, 16, 250), "8 km": generator(t, 1, 1, 250), "960 m": generator(t, 2, 2, 15), "480 m": generator(t, 1, 1, 15),
+	} {
+		const n = 40
+		walkable, water, kinds := 0, 0, map[Surface]int{}
+		lo, hi := int16(0), int16(0)
+		for i := range int64(n * n) {
+			c := g.At(torus.Pos{X: i % n * g.grid.SizeX() / n, Y: i / n * g.grid.SizeY() / n})
+			kinds[c.Surface]++
+			lo, hi = min(lo, c.Height), max(hi, c.Height)
+			if c.Walkable {
+				walkable++
+			}
+			if c.Height < 0 {
+				water++
+			}
+		}
+		t.Logf("%s: walkable %d%%, water %d%%, heights %d to %d m, %v", name, 100*walkable/n/n, 100*water/n/n, lo, hi, kinds)
+		if walkable < n*n/2 || water < n*n/10 || water > n*n*4/10 {
+			t.Errorf("%s: walkable %d of %d, water %d", name, walkable, n*n, water)
+		}
+	}
+}
+
+func TestTheNearestWalkablePlace(t *testing.T) {
+	g := generator(t, 2, 2, 15)
+	m := NewMap(g, 1024)
+	rapid.Check(t, func(t *rapid.T) {
+		p := positions(g).Draw(t, "p")
+		q, ok := m.NearestWalkable(p, 500)
+		if !ok || !m.Walkable(q) || q.Z != m.Height(q) {
+			t.Fatalf("from %v: %v, %v", p, q, ok)
+		}
+		if m.Walkable(p) && (q.X != p.X || q.Y != p.Y) {
+			t.Fatalf("%v is walkable, got %v", p, q)
+		}
+	})
+}
+
+func TestSeedsAreSecretsAndDecideAll(t *testing.T) {
+	grid := generator(t, 1, 1, 15).grid
+	if _, err := New(grid, make([]byte, MinSeed-1)); err == nil {
+		t.Error("a short seed was taken")
+	}
+	other, err := New(grid, []byte("another seed of thirty-two bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b Chunk
+	generator(t, 1, 1, 15).Chunk(torus.ChunkPos{}, &a)
+	other.Chunk(torus.ChunkPos{}, &b)
+	if a == b {
+		t.Error("two seeds give the same ground")
+	}
+}
+
+func BenchmarkChunk(b *testing.B) {
+	g := generator(b, 16, 16, 250)
+	var c Chunk
+	for i := 0; b.Loop(); i++ {
+		g.Chunk(torus.ChunkPos{X: int32(i*37) % 4000, Y: int32(i*101) % 4000}, &c)
+	}
+}
+
+func BenchmarkChunkEncoded(b *testing.B) {
+	g := generator(b, 16, 16, 250)
+	e := NewEncoder()
+	var c Chunk
+	size, plain := 0, 0
+	n := 0
+	for i := 0; b.Loop(); i++ {
+		g.Chunk(torus.ChunkPos{X: int32(i*37) % 4000, Y: int32(i*101) % 4000}, &c)
+		_, p := e.Encode(&c)
+		size += len(p)
+		plain += len(e.runs)
+		n++
+	}
+	b.ReportMetric(float64(size)/float64(n), "bytes/chunk")
+	b.ReportMetric(float64(plain)/float64(n), "runbytes/chunk")
+}
+
+func BenchmarkAt(b *testing.B) {
+	g := generator(b, 16, 16, 250)
+	for i := int64(0); b.Loop(); i++ {
+		g.At(torus.Pos{X: i * 37 % 128000, Y: i * 101 % 128000})
+	}
+}
