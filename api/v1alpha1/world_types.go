@@ -94,7 +94,7 @@ type WorldList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.assignment.areas) || self.assignment.areas.all(a, a.column < self.grid.columns && a.row < self.grid.rows)",message="assignment.areas has an area that starts beyond the grid: column must be below grid.columns and row below grid.rows (an area may wrap past the edge, but starts inside)"
 // +kubebuilder:validation:XValidation:rule="!has(self.assignment.areas) || self.assignment.areas.all(a, (!has(a.width) || a.width <= self.grid.columns) && (!has(a.height) || a.height <= self.grid.rows))",message="assignment.areas has an area larger than the grid: width may be at most grid.columns and height at most grid.rows"
 // +kubebuilder:validation:XValidation:rule="(has(self.store) && has(self.store.external)) == (has(oldSelf.store) && has(oldSelf.store.external))",message="store cannot be switched between managed and external, the entities would stay behind: restore the former store, or make a new World"
-// +kubebuilder:validation:XValidation:rule="self.?seedSecretName == oldSelf.?seedSecretName",message="seedSecretName is immutable, another seed is another terrain: restore it, or make a new World"
+// +kubebuilder:validation:XValidation:rule="has(self.seedSecretName) == has(oldSelf.seedSecretName) && (!has(self.seedSecretName) || self.seedSecretName == oldSelf.seedSecretName)",message="seedSecretName is immutable, another seed is another terrain: restore it, or make a new World"
 type WorldSpec struct {
 	// grid is the partition of the torus into regions. It never changes.
 	// +required
