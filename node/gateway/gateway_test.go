@@ -225,6 +225,7 @@ func (w *world) expectEnd(c *client, reason wire.Disconnected_Reason) *wire.Disc
 			}
 			continue
 		}
+		c.ws.Close() // hang up, as told; the gateway waits for it
 		if told == nil {
 			w.t.Fatalf("closed without a Disconnected: %v", err)
 		}
