@@ -20,6 +20,8 @@ const (
 	TickDuration = 50 * time.Millisecond
 	// TicksPerSecond counts them.
 	TicksPerSecond = int64(time.Second / TickDuration)
+	// MaxCatchUp is how many steps may be made back to back to catch up; what is behind further is dropped and counted.
+	MaxCatchUp = 3
 	// heardTicks is how long ago a peer may have spoken and still be trusted to answer an offer: 1 s.
 	heardTicks = TicksPerSecond
 	// maxLoop bounds the messages that one step sends to its own node; more is a loop in the protocol.
@@ -43,6 +45,7 @@ type Engine struct {
 	self  string
 	tick  int64
 	boot  time.Duration
+	due   time.Duration
 	wall  int64
 	table *partition.Table
 
@@ -101,8 +104,8 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 		e.stats.FencedSteps++
 		return nil
 	}
-	e.tick++
 	e.boot, e.wall = in.Boot, in.WallMillis
+	e.keepTime()
 	e.out = &Outbox{NotAfter: in.Deadline}
 	e.peers[e.self].heard = e.tick
 
@@ -119,6 +122,25 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 	e.notes = nil
 	return e.out
 }
+
+// keepTime counts the tick, and those that were missed: ticks follow the clock, so that ages stay true. What this node
+// simulates stood still meanwhile, and its observers must be told.
+func (e *Engine) keepTime() {
+	if e.tick == 0 {
+		e.due = e.boot
+	}
+	if behind := int64((e.boot - e.due) / TickDuration); behind > MaxCatchUp {
+		e.tick += behind
+		e.due += time.Duration(behind) * TickDuration
+		e.stats.TicksDropped += uint64(behind)
+		e.sim.stoodStill()
+	}
+	e.tick++
+	e.due += TickDuration
+}
+
+// Due is the boot-time clock at which the next step is due.
+func (e *Engine) Due() time.Duration { return e.due }
 
 // read takes the inbox in a fixed order: what is known of the world first, then what others say.
 func (e *Engine) read(in *Inbox) {

@@ -56,6 +56,7 @@ type sim struct {
 	foreign   *ecs.Store[foreign]
 	savable   *ecs.Query
 	connected *ecs.Query
+	walking   *ecs.Query
 	ids       *ecs.IDSource
 
 	residents interest.Residents[ecs.EntityID]
@@ -90,6 +91,7 @@ func newSim(e *Engine) (*sim, error) {
 	s.foreign = ecs.Register[foreign](s.world, ecs.Meta{Name: "foreign", NotHandedOver: "its bytes are handed on as they are, each under its own name"})
 	s.savable = ecs.NewQuery(s.world).With(s.saving).IncludeFrozen()
 	s.connected = ecs.NewQuery(s.world).With(s.game.Session)
+	s.walking = ecs.NewQuery(s.world).With(s.sync, s.game.Path)
 	s.world.OnDestroy(s.destroyed)
 	var err error
 	if s.ids, err = ecs.NewIDSource(e.cfg.Ordinal, e.cfg.Incarnation); err != nil {
@@ -108,6 +110,17 @@ func (s *sim) run() {
 	s.save()
 	s.stepRegions()
 	s.known.Expire(s.tick)
+}
+
+// stoodStill: observers walked on while this node made no steps; they are told where things really are.
+func (s *sim) stoodStill() {
+	for id := range s.walking.Each {
+		if len(s.game.Path.Get(id).Waypoints) > 0 {
+			st := s.queue(id)
+			st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
+			st.reset = true
+		}
+	}
 }
 
 // Changed, Moved, Offside and Emit make the sim the game's environment.
