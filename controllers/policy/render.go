@@ -30,6 +30,9 @@ const (
 // OperatorUser is the operator's user name as config/manager installs it.
 const OperatorUser = "system:serviceaccount:spatialcells-system:spatialcells-operator"
 
+// ManifestHeader is the first line of config/admission/policies.yaml.
+const ManifestHeader = "# Generated from controllers/policy for the operator of config/manager. Do not edit.\n"
+
 // maxUser bounds the operator's user name, in bytes.
 const maxUser = 512
 

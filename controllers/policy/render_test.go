@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
-
-var update = flag.Bool("update", false, "write config/admission/policies.yaml")
 
 func TestEachPolicyHasABindingThatDenies(t *testing.T) {
 	objects, err := Render(OperatorUser)
@@ -69,13 +66,8 @@ func TestInstalledManifestIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append([]byte("# Generated from controllers/policy for the operator of config/manager. Do not edit.\n"), want...)
+	want = append([]byte(ManifestHeader), want...)
 	path := filepath.Join("..", "..", "config", "admission", "policies.yaml")
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	have, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-generated=(api config/crd)
+generated=(api config/crd config/rbac config/admission)
 hack/tools/generate.sh
 
 stale=0
