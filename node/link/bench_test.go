@@ -46,17 +46,17 @@ func benchPair(b *testing.B) (*Link, *sink) {
 	return links[0], sinks[1]
 }
 
-// BenchmarkReplication sends batches as fast as the peer takes them, at most 16 on the way.
+// BenchmarkReplication sends batches as fast as the peer takes them, at most 4 MiB on the way.
 func BenchmarkReplication(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 256 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			link, peer := benchPair(b)
-			batch := make([]byte, size)
+			batch, window := make([]byte, size), int64(4<<20/size)
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				for int64(i)-peer.batches.Load() >= 16 {
+				for int64(i)-peer.batches.Load() >= window {
 					runtime.Gosched()
 				}
 				link.SendReplication("b#1", 1, batch)

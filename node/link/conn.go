@@ -40,7 +40,9 @@ func (r *idleReader) Read(b []byte) (int, error) {
 
 func (l *Link) newConn(raw net.Conn, secured *tls.Conn) *conn {
 	idle := &idleReader{conn: secured}
-	return &conn{raw: raw, tls: secured, idle: idle, dec: newDecoder(idle, l.limits)}
+	c := &conn{raw: raw, tls: secured, idle: idle, dec: newDecoder(idle, l.limits)}
+	c.dec.greeting = true
+	return c
 }
 
 // readHello returns the first frame, which must be a Hello. The caller has set a deadline.
@@ -49,14 +51,10 @@ func (c *conn) readHello() (*wire.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch f.kind {
-	case kindHello:
-		return decodeHello(f.bytes)
-	case kindRefusal:
+	if f.kind == kindRefusal {
 		return nil, decodeRefusal(f.bytes)
-	default:
-		return nil, refuse(ReasonMalformed, "the first frame is of kind %d, not a Hello", f.kind)
 	}
+	return decodeHello(f.bytes)
 }
 
 // serve runs the connection until it breaks. It returns why.
@@ -76,7 +74,7 @@ func (p *peer) serve(c *conn, hello *wire.Hello) error {
 	}
 	defer p.down()
 	p.link.peerUp(p.session)
-	c.peer, c.idle.timeout = p, p.link.limits.IdleTimeout
+	c.peer, c.idle.timeout, c.dec.greeting = p, p.link.limits.IdleTimeout, false
 	return c.exchange()
 }
 
@@ -174,7 +172,7 @@ func (c *conn) write() error {
 	ack := time.NewTimer(time.Hour)
 	defer ack.Stop()
 	buf := make([]byte, 0, maxFrame)
-	pingNow, ackNow := true, false
+	pingNow, ackNow, ackArmed := true, false, false
 	for {
 		var owed bool
 		buf, owed = c.peer.fill(buf[:0], pingNow, ackNow)
@@ -185,15 +183,16 @@ func (c *conn) write() error {
 			}
 			continue
 		}
-		if owed {
+		if owed && !ackArmed {
 			ack.Reset(c.peer.link.limits.AckDelay)
+			ackArmed = true
 		}
 		select {
 		case <-c.peer.wake:
 		case <-ping.C:
 			pingNow = true
 		case <-ack.C:
-			ackNow = true
+			ackNow, ackArmed = true, false
 		case <-c.ctx.Done():
 			return nil
 		}

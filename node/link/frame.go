@@ -111,6 +111,8 @@ type assembly struct {
 type decoder struct {
 	r           *bufio.Reader
 	limits      Limits
+	// greeting: nothing but a Hello or a refusal is taken, so that strangers cannot ask for the memory of a message.
+	greeting    bool
 	replication assembly
 	reliable    assembly
 	head        [reliableHeadSize]byte
@@ -134,6 +136,9 @@ func (d *decoder) frame() (frame, bool, error) {
 	k, body, err := d.header()
 	if err != nil {
 		return frame{}, false, err
+	}
+	if d.greeting && k != kindHello && k != kindRefusal {
+		return frame{}, false, refuse(ReasonMalformed, "the first frame is of kind %d, not a Hello", k)
 	}
 	f := frame{kind: k}
 	switch k {

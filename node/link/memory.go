@@ -97,9 +97,8 @@ func (l *Link) peerUp(session string) {
 	l.cfg.Log.Info("link up", "peer", session)
 }
 
-// overflowed is called with the peer's lock held.
-func (l *Link) overflowed(p *peer, batch int) {
+func (l *Link) overflowed(session string, queued, batch int) {
 	l.metrics.overflows.Inc()
-	l.logOnce("overflow", p.session, "peer takes replication too slowly, link given up to start anew",
-		"peer", p.session, "queued_bytes", p.out.replicationBytes, "batch_bytes", batch)
+	l.logOnce("overflow", session, "peer takes replication too slowly, link given up to start anew",
+		"peer", session, "queued_bytes", queued, "batch_bytes", batch)
 }

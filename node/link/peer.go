@@ -118,20 +118,29 @@ func (p *peer) wakeWriter() {
 }
 
 func (p *peer) sendReplication(stream uint64, batch []byte) {
+	queued, fits := p.queueReplication(stream, batch)
+	if !fits {
+		p.link.overflowed(p.session, queued, len(batch))
+	}
+}
+
+// queueReplication gives the connection up if the batch does not fit; queued is what waited before.
+func (p *peer) queueReplication(stream uint64, batch []byte) (queued int, fits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	queued = p.out.replicationBytes
 	if !p.out.up || stream != p.out.stream {
 		p.link.metrics.stale.Inc()
-		return
+		return queued, true
 	}
 	if !p.out.pushReplication(batch) {
-		p.link.overflowed(p, len(batch))
 		p.out.stop()
 		_ = p.raw.Close()
-		return
+		return queued, false
 	}
 	p.link.metrics.replicationOut.count(len(batch))
 	p.wakeWriter()
+	return queued, true
 }
 
 func (p *peer) sendReliable(message []byte) error {

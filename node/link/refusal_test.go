@@ -177,6 +177,8 @@ func TestCallersAreToldWhyTheyAreRefused(t *testing.T) {
 			hello(func(h *wire.Hello) { h.Session = "z#1" })},
 		{"garbage in the Hello", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendFrame(nil, kindHello, []byte{0xff}) }},
 		{"no Hello", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendNumber(nil, kindPing, 1) }},
+		{"a batch before the Hello", ReasonMalformed, known,
+			func(*testing.T, *node) []byte { return appendFrame(nil, kindReplication, []byte{0, 0x40, 0, 0, 1}) }},
 		{"unknown frame", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendFrame(nil, 99, nil) }},
 		{"huge frame", ReasonOversized, known, func(*testing.T, *node) []byte { return []byte{0xff, 0xff, 0xff, 0xff, byte(kindHello)} }},
 		{"resumes what was never sent", ReasonResume, known, hello(func(h *wire.Hello) { h.ReliableReceived = 5 })},
