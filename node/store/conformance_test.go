@@ -79,7 +79,9 @@ func show(a zone.StoreAnswer) string {
 	if a.Record == nil {
 		return fmt.Sprintf("%+v", a)
 	}
-	return fmt.Sprintf("%+v with %+v", a, *a.Record)
+	rec := *a.Record
+	a.Record = nil
+	return fmt.Sprintf("%+v with %+v", a, rec)
 }
 
 // anyRequest draws from few values, so that requests meet.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/torus"
@@ -11,8 +13,12 @@ import (
 // loadChunk is how many records of a region are read in one go: a few MiB even of large ones.
 const loadChunk = 256
 
-// maxReservations bounds how often a creation looks at an account whose master changes meanwhile.
-const maxReservations = 8
+// creationGrace is how long an account's master may be on its way into the store, by the server's clock, before another
+// creation takes its place. Only its length depends on that clock, not that there is one master.
+const creationGrace = 10 * time.Second
+
+// errUnderWay: another creation for the account is between its steps. Asking again will tell.
+var errUnderWay = errors.New("the account's master is being created")
 
 // A request is a chain of steps. Each step is one round trip; its calls are sent together and touch one slot tag each.
 // The order of steps is the proof that a crash between them loses nothing.
@@ -123,7 +129,7 @@ func create(req zone.StoreRequest) *step {
 	if req.Record.Account == 0 {
 		return enterThenCreate(req)
 	}
-	return reserve(req, 0, maxReservations)
+	return reserve(req, 0, 1)
 }
 
 // reserve makes the entity its account's master, in the place of one whose creation was given up (0: of none).
@@ -135,21 +141,35 @@ func reserve(req zone.StoreRequest, givenUp ecs.EntityID, tries int) *step {
 	}
 	c := run(reserveScript, accountKey(rec.Account), decimal(uint64(rec.Entity)), old)
 	return one(c, func(reply any) outcome {
-		master, reserved, err := decodeMaster(reply)
+		r, err := decodeReservation(reply)
 		switch {
 		case err != nil:
 			return failed(err)
-		case reserved:
+		case r.ours:
 			return goOn(enterThenCreate(req))
-		case tries == 0:
-			return failed(fmt.Errorf("account %d: its master keeps changing", rec.Account))
+		case r.age < creationGrace || tries == 0:
+			return goOn(answerMaster(req, r.master))
 		}
-		return goOn(giveUp(req, master, tries-1))
+		return goOn(giveUp(req, r.master, tries-1))
 	})
 }
 
-// giveUp answers with the account's master, or, if its creation has not happened (a crash between the slots), rules out
-// that it still happens and takes its place.
+// answerMaster answers with the account's master, which may still be on its way.
+func answerMaster(req zone.StoreRequest, master ecs.EntityID) *step {
+	return one(read(master, recordFields), func(reply any) outcome {
+		rec, found, err := decodeRecord(master, reply)
+		switch {
+		case err != nil:
+			return failed(err)
+		case !found:
+			return failed(errUnderWay)
+		}
+		return done(answerWith(req, zone.StoreConflict, rec))
+	})
+}
+
+// giveUp answers with the account's master, or, if its creation has not happened for so long (a crash between the
+// slots), rules out that it still happens and takes its place.
 func giveUp(req zone.StoreRequest, master ecs.EntityID, tries int) *step {
 	return one(run(voidScript, entityKey(master)), func(reply any) outcome {
 		status, rest, err := statusOf(reply)
@@ -159,17 +179,12 @@ func giveUp(req zone.StoreRequest, master ecs.EntityID, tries int) *step {
 		case status == "void":
 			return goOn(reserve(req, master, tries))
 		}
-		return conflictWith(req, master, rest)
+		rec, err := presentAt(master, rest, 0)
+		if err != nil {
+			return failed(err)
+		}
+		return done(answerWith(req, zone.StoreConflict, rec))
 	})
-}
-
-// conflictWith answers a refusal with the record that is the first value.
-func conflictWith(req zone.StoreRequest, id ecs.EntityID, values []any) outcome {
-	rec, err := presentAt(id, values, 0)
-	if err != nil {
-		return failed(err)
-	}
-	return done(answerWith(req, zone.StoreConflict, rec))
 }
 
 func enterThenCreate(req zone.StoreRequest) *step {

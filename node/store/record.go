@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/torus"
@@ -166,18 +167,28 @@ func decodeSession(reply any) (sessionReply, error) {
 	return s, nil
 }
 
-// decodeMaster reads the reply of the reserve script.
-func decodeMaster(reply any) (id ecs.EntityID, reserved bool, err error) {
+// reservation is who is an account's master, and for how long.
+type reservation struct {
+	master ecs.EntityID
+	ours   bool
+	age    time.Duration
+}
+
+func decodeReservation(reply any) (reservation, error) {
 	status, rest, err := statusOf(reply)
 	if err != nil {
-		return 0, false, err
+		return reservation{}, err
 	}
 	d := fieldReader{values: rest}
-	id = ecs.EntityID(d.number(0, 64))
-	if d.err != nil || id == 0 {
-		return 0, false, malformed("master: %v", d.err)
+	r := reservation{
+		master: ecs.EntityID(d.number(0, 64)),
+		ours:   status == "reserved",
+		age:    time.Duration(d.number(1, 33)) * time.Second,
 	}
-	return id, status == "reserved", nil
+	if d.err != nil || r.master == 0 {
+		return reservation{}, malformed("master %d: %v", r.master, d.err)
+	}
+	return r, nil
 }
 
 // indexEntry is an entity that may be in a region, and the epoch with which it came.

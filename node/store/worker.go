@@ -173,7 +173,7 @@ func (w *worker) advance(t *task, results []result, err error) {
 
 // report logs why a request was not carried out.
 func (r *Redis) report(j job, err error) {
-	if r.ctx.Err() != nil {
+	if r.ctx.Err() != nil || errors.Is(err, errUnderWay) {
 		return
 	}
 	line, message := &r.failures, "store is not available"
