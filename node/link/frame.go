@@ -109,8 +109,8 @@ type assembly struct {
 
 // decoder reads frames. Pieces are read straight into the one allocation of their message.
 type decoder struct {
-	r           *bufio.Reader
-	limits      Limits
+	r      *bufio.Reader
+	limits Limits
 	// greeting: nothing but a Hello or a refusal is taken, so that strangers cannot ask for the memory of a message.
 	greeting    bool
 	replication assembly
