@@ -1,0 +1,22 @@
+// Package controllers is the operator: it turns a World into Leases, zone nodes and the orders they follow, and keeps it
+// alive when nodes die.
+//
+// One reconciler per World, level-based: it gathers what is (scene), decides with pure functions what should be (targets,
+// replicas, whom to revoke), writes the difference, and reports once at the end. Nothing in it waits, and nothing but the
+// observations of session Leases lives in memory, so a restarted operator continues where the former one stopped.
+//
+// What it promises:
+//   - A session is revoked only by a compare-and-swap on a Lease that this process itself watched standing still for a full
+//     lease duration, or whose pod is proven dead.
+//   - It never patches or applies a Lease: every write is a PUT of an object that came from the API server, so a changed
+//     order and a node's commit cannot both win.
+//   - It never writes the spec of a World, never restarts a zone node because the operator was upgraded, and a converged or
+//     parked World costs no write.
+//   - A declaration that cannot be carried out leaves the running World as it was.
+//
+// One file per duty: children (what a World is made of), template (the pod), secrets, store, leases, assignment, failover,
+// guard (the admission policies), deletion, status, events, metrics.
+//
+// It may import api/v1alpha1, controllers/placement, controllers/liveness, controllers/policy and the Kubernetes
+// libraries; nothing of node/.
+package controllers
