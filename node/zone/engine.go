@@ -61,6 +61,8 @@ type Engine struct {
 	nextID  uint64
 	stats   Stats
 	notes   []string
+
+	stopping bool
 }
 
 // peer is what the engine knows of another session. It knows itself as a peer that is always up.
@@ -109,6 +111,7 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 	e.out = &Outbox{NotAfter: in.Deadline}
 	e.peers[e.self].heard = e.tick
 
+	e.stopping = e.stopping || in.Stopping
 	e.read(in)
 	e.retryStore()
 	e.gate.prepare()
@@ -433,6 +436,21 @@ func (e *Engine) retryStore() {
 func (e *Engine) note(format string, args ...any) {
 	e.notes = append(e.notes, fmt.Sprintf(format, args...))
 }
+
+// Codecs are the component versions that this node reads and writes, for the Hello of a link.
+func (e *Engine) Codecs() []*wire.CodecVersion {
+	var list []*wire.CodecVersion
+	for _, c := range e.sim.world.Components() {
+		if m := c.Meta(); m.Codec != nil {
+			v := uint32(max(m.CodecVersion, 1))
+			list = append(list, &wire.CodecVersion{Component: m.Name, MinVersion: v, MaxVersion: v})
+		}
+	}
+	return list
+}
+
+// Saved reports, while the node is stopping, whether the store has everything.
+func (e *Engine) Saved() bool { return e.stopping && len(e.gate.sessions) == 0 && e.sim.allSaved() }
 
 // Tick is the number of steps made.
 func (e *Engine) Tick() int64 { return e.tick }

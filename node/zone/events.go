@@ -18,6 +18,8 @@ type Inbox struct {
 	Deadline time.Duration
 	// WallMillis is Unix time in milliseconds; it is used for new entity ids only.
 	WallMillis int64
+	// Stopping: the process was asked to end. Players are told to reconnect elsewhere, and everything is saved at once.
+	Stopping bool
 	// Table replaces the region table when not nil.
 	Table *partition.Table
 	// Peers are changes of links and sessions, in order. They are handled before messages.

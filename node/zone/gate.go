@@ -192,6 +192,10 @@ func (g *gate) complete(chunk uint64) bool {
 // prepare runs before the simulation: views follow their anchors, inputs go to their owners.
 func (g *gate) prepare() {
 	g.replicas.Expire(g.tick)
+	if g.stopping {
+		g.closeAll()
+		return
+	}
 	if g.tick%fetchRepeatTicks == 0 {
 		g.fetchAgain()
 	}
@@ -203,6 +207,14 @@ func (g *gate) prepare() {
 			s.look()
 			s.forward()
 		}
+	}
+}
+
+// closeAll sends every player elsewhere: their masters stay for the resume window, here or with the next owner.
+func (g *gate) closeAll() {
+	g.accounts = append(g.accounts[:0], g.order...)
+	for _, account := range g.accounts {
+		g.sessions[account].end(wire.Disconnected_REASON_SHUTTING_DOWN, "this node goes down; reconnect to another one with your resume token", false)
 	}
 }
 

@@ -102,8 +102,10 @@ func newSim(e *Engine) (*sim, error) {
 
 // run advances the simulation by one tick.
 func (s *sim) run() {
-	s.game.Run()
-	s.world.Apply()
+	if !s.stopping { // a node that stops keeps what it has as it is
+		s.game.Run()
+		s.world.Apply()
+	}
 	s.reindex()
 	s.handOver()
 	s.loseSessions()

@@ -169,6 +169,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		return
 	}
 	s.known.Returned(id)
+	s.stats.HandoffsReceived++
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.game.Account.Has(id) {
 		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from})

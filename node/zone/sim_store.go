@@ -18,7 +18,7 @@ const (
 func (s *sim) save() {
 	budget := savesPerTick
 	ecs.Each1(s.savable, s.saving, func(id ecs.EntityID, sv *saving) {
-		if budget == 0 || !sv.dirty || !sv.claimed || sv.inFlight || s.tick < sv.next || !s.world.Owned(id) {
+		if budget == 0 || !sv.dirty || !sv.claimed || sv.inFlight || s.tick < sv.next && !s.stopping || !s.world.Owned(id) {
 			return
 		}
 		budget--
@@ -26,6 +26,13 @@ func (s *sim) save() {
 		s.stats.Saves++
 		s.store(StoreRequest{Op: StoreSave, Record: s.record(id, false)}, func(a StoreAnswer) { s.saved(id, a) })
 	})
+}
+
+// allSaved reports whether no change waits for the store and no entity for its handoff.
+func (s *sim) allSaved() bool {
+	saved := len(s.outgoing.All()) == 0 && len(s.pending) == 0
+	ecs.Each1(s.savable, s.saving, func(id ecs.EntityID, sv *saving) { saved = saved && !sv.dirty && !sv.inFlight && sv.claimed })
+	return saved
 }
 
 func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {

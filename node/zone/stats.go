@@ -16,7 +16,7 @@ type Stats struct {
 	Spliced                                                              uint64 // times an encoded update was copied for a peer or a client
 
 	// Handoff, counted at the source when the target accepted.
-	Handoffs, HandoffsLocal, HandoffsRefused, HandoffsReoffered, HandoffConflicts uint64
+	Handoffs, HandoffsReceived, HandoffsLocal, HandoffsRefused, HandoffsReoffered, HandoffConflicts uint64
 	// Crossings among Handoffs and HandoffsLocal.
 	CrossedSeamX, CrossedSeamY, CrossedCorner uint64
 	// Gap is how long nobody simulated an entity: from its freeze to the arrival of Accept, an upper bound. Buckets of

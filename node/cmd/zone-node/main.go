@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spatialcells/spatialcells/node/gateway"
+	"github.com/spatialcells/spatialcells/node/store"
+)
+
+func main() {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	slog.SetDefault(log)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := dispatch(ctx, log, os.Args[1:]); err != nil {
+		log.Error("zone-node ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func dispatch(ctx context.Context, log *slog.Logger, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "store":
+			return serveStore(ctx, args[1:])
+		case "token":
+			return printToken(args[1:])
+		}
+	}
+	cfg, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return run(ctx, log, cfg)
+}
+
+func serveStore(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("zone-node store", flag.ContinueOnError)
+	port := fs.Int("listen-port", 6379, "port to listen on")
+	password := fs.String("password-file", "", "file with the password; empty: none")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	secret, err := readOptional(*password)
+	if err != nil {
+		return err
+	}
+	return store.Serve(ctx, os.Getenv("LISTEN_HOST"), *port, secret)
+}
+
+func readOptional(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	return string(b), nil
+}
+
+func printToken(args []string) error {
+	fs := flag.NewFlagSet("zone-node token", flag.ContinueOnError)
+	key := fs.String("key-file", "", "file with the HS256 key (the World's <name>-token-keys Secret)")
+	world := fs.String("world", "", "name of the World")
+	account := fs.Uint64("account", 0, "account number, above 0")
+	name := fs.String("name", "", "name to show to others")
+	spawn := fs.String("spawn", "", "x,y in metres where a new master appears")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *key == "" || *world == "" || *account == 0 {
+		return errors.New("token: -key-file, -world and -account are needed")
+	}
+	secret, err := os.ReadFile(*key)
+	if err != nil {
+		return fmt.Errorf("reading the token key: %w", err)
+	}
+	claims := gateway.Claims{World: *world, Name: *name, Spawn: *spawn}
+	claims.Subject = strconv.FormatUint(*account, 10)
+	token, err := gateway.SignDevelopment(secret, claims)
+	if err != nil {
+		return err
+	}
+	fmt.Println(token)
+	return nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"math"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+const (
+	// reportPeriod is the shortest time between two writes of the ZoneNode's status.
+	reportPeriod = 10 * time.Second
+	// firstReport comes soon, so that a new node is seen.
+	firstReport = 2 * time.Second
+)
+
+// report writes the ZoneNode's status until ctx ends. Nothing waits for it, and a failure is tried again next time.
+func (n *node) report(ctx context.Context, kube *rest.Config) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		n.log.Error("no reports: the API types cannot be registered", "error", err)
+		return
+	}
+	cfg := rest.CopyConfig(kube)
+	cfg.Timeout = 5 * time.Second
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	wait := firstReport
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = reportPeriod
+		if err != nil { // discovery needs the API server, which may be away at the start
+			c, err = client.New(cfg, client.Options{Scheme: scheme})
+			continue
+		}
+		if n.clock.Boottime() < n.deadline() {
+			n.reportOnce(ctx, c)
+		}
+	}
+}
+
+func (n *node) reportOnce(ctx context.Context, c client.Client) {
+	snap := n.snapshot.Load()
+	if snap == nil {
+		return
+	}
+	zn := &v1alpha1.ZoneNode{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: n.cfg.namespace, Name: n.cfg.podName}, zn); err != nil {
+		n.log.Warn("the ZoneNode cannot be read", "error", err)
+		return
+	}
+	before := zn.DeepCopy()
+	n.fill(&zn.Status, snap)
+	zn.Status.ObservedGeneration = zn.Generation
+	if err := c.Status().Patch(ctx, zn, client.MergeFrom(before)); err != nil {
+		n.log.Warn("the ZoneNode's status cannot be written", "error", err)
+	}
+}
+
+func (n *node) fill(st *v1alpha1.ZoneNodeStatus, snap *snapshot) {
+	s := &snap.stats
+	st.Session, st.Incarnation = n.session.Session(), n.session.Incarnation()
+	st.Regions, st.Entities, st.Players = int32(s.Regions), int32(s.Entities), int32(s.Clients)
+	st.TickP99Microseconds = n.ticks.p99()
+	st.LeaseMarginMilliseconds = int32(n.session.LeaseMargin(n.clock.Boottime()).Milliseconds())
+	st.Handoffs = v1alpha1.HandoffCounters{
+		Sent: int64(s.Handoffs), Received: int64(s.HandoffsReceived), Refused: int64(s.HandoffsRefused),
+		AuthorityGapP99Microseconds: int32(gapQuantile(s, .99).Microseconds()),
+	}
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "InService", Message: "the node simulates and serves players.", ObservedGeneration: st.ObservedGeneration}
+	if !n.ready.Load() {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Stopping", "the node saves and gives its regions back."
+	}
+	setCondition(&st.Conditions, ready)
+}
+
+func setCondition(list *[]metav1.Condition, c metav1.Condition) {
+	for i := range *list {
+		if old := &(*list)[i]; old.Type == c.Type {
+			c.LastTransitionTime = old.LastTransitionTime
+			if old.Status != c.Status {
+				c.LastTransitionTime = metav1.Now()
+			}
+			*old = c
+			return
+		}
+	}
+	c.LastTransitionTime = metav1.Now()
+	*list = append(*list, c)
+}
+
+// p99 is the bucket bound below which 99 of 100 steps stayed, in microseconds.
+func (m *tickMetrics) p99() int32 {
+	var d dto.Metric
+	if err := m.step.Write(&d); err != nil {
+		return 0
+	}
+	h := d.GetHistogram()
+	for _, b := range h.Bucket {
+		if float64(b.GetCumulativeCount()) >= .99*float64(h.GetSampleCount()) {
+			return int32(b.GetUpperBound() * 1e6)
+		}
+	}
+	return math.MaxInt32
+}
+
+// gapQuantile is the upper bound of the bucket that holds the quantile of the authority gap; 0 without handoffs.
+func gapQuantile(s *zone.Stats, q float64) time.Duration {
+	var total, seen uint64
+	for _, n := range s.Gap {
+		total += n
+	}
+	for i, n := range s.Gap {
+		seen += n
+		if total > 0 && float64(seen) >= q*float64(total) {
+			return time.Duration(i+1) * zone.GapBucket
+		}
+	}
+	return 0
+}
