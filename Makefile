@@ -1,0 +1,56 @@
+# Spatial Cells. `make help` lists what there is; README.md says what to expect.
+SHELL := bash
+.DEFAULT_GOAL := help
+
+# Time limits of go test; the packages with a real API server need the longer one.
+TEST_TIMEOUT ?= 15m
+# The race detector needs a C compiler; without one the tests run without it and say so.
+RACE := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## a whole world on this machine: control plane, operator, 4 zone nodes, 100 bots (DURATION=90s ends by itself)
+	go run ./hack/demo
+
+.PHONY: demo-down
+demo-down: ## ends what a demo left behind, if anything
+	go run ./hack/demo -down
+
+.PHONY: test
+test: ## everything that proves it short of a cluster: unit, simulated cluster, real API server
+	@[ -n "$(RACE)" ] || echo "test: no C compiler found, so the race detector is off; install gcc to have it on"
+	@echo "test: Kubernetes binaries for the API tests (built once, about 14 minutes on 2 cores, when they cannot be downloaded)"
+	@assets="$$(go run ./hack/assets)" && echo "test: unit, simulated cluster and API tests" && \
+		KUBEBUILDER_ASSETS="$$assets" go test $(RACE) -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-fast
+test-fast: ## unit and simulated cluster only: no Kubernetes
+	@[ -n "$(RACE)" ] || echo "test-fast: no C compiler found, so the race detector is off; install gcc to have it on"
+	go test $(RACE) -timeout $(TEST_TIMEOUT) ./api/wire/... ./api/v1alpha1/... ./node/... ./controllers/placement/... ./controllers/liveness/...
+
+.PHONY: e2e
+e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes at a border
+	go run ./hack/e2e
+
+.PHONY: lint
+lint: ## golangci-lint with the house rules (built once)
+	hack/tools/lint.sh
+
+.PHONY: generate
+generate: ## renews generated code: deepcopy, CRDs, roles, admission policies, protobuf
+	hack/tools/generate.sh
+
+.PHONY: verify
+verify: ## fails if generated code is not current
+	hack/tools/verify.sh
+
+.PHONY: bench
+bench: ## benchmarks of the hot paths
+	go test -run '^$$' -bench . -benchmem ./node/torus ./node/partition ./node/ecs ./node/link ./node/terrain/... ./node/zone ./node/ghost
+
+.PHONY: build
+build: ## operator and zone-node into bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./controllers/cmd/operator ./node/cmd/zone-node
