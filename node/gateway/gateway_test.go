@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
@@ -304,6 +305,25 @@ func TestAClientConnectsTalksAndLeaves(t *testing.T) {
 	}
 	if !events[2].Closed {
 		t.Fatalf("the last event is %+v, want Closed", events[2])
+	}
+}
+
+func TestAResumingClientIsPassedOnWhole(t *testing.T) {
+	grid, err := torus.NewGrid(1, 1, 15)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, func(c *Config) { c.Grid = grid })
+	env := authenticate(token(t, func(c *Claims) { c.Name = "Ada"; c.Spawn = "481,2" }))
+	a := env.GetAuthenticate()
+	a.ResumeToken, a.AckedInput = "resume", 41
+	a.Held = []*wire.HeldChunk{{X: 1, Y: 2, Revision: 3}}
+	w.dial().send(env)
+	eventually(t, "connected event", func() bool { return len(w.handler.all()) == 1 })
+	got := w.handler.all()[0].Connected
+	if got.Account != 7 || got.Name != "Ada" || got.Resume != "resume" || got.AckedInput != 41 ||
+		len(got.Held) != 1 || got.Held[0].GetRevision() != 3 || *got.Spawn != (torus.Pos{X: 1, Y: 2}) {
+		t.Fatalf("connected %+v", got)
 	}
 }
 

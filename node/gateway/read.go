@@ -85,8 +85,8 @@ func (c *conn) login(a *wire.Authenticate, deadline time.Time) (*zone.ClientConn
 		id.Spawn = &spawn
 	}
 	return &zone.ClientConnected{
-		Account: id.Account, Name: id.Name, Resume: a.GetResumeToken(), Held: a.GetHeld(), Spawn: id.Spawn,
-		FreshSecret: rand.Text() + rand.Text(),
+		Account: id.Account, Name: id.Name, Resume: a.GetResumeToken(), Held: a.GetHeld(), AckedInput: a.GetAckedInput(),
+		Spawn: id.Spawn, FreshSecret: rand.Text() + rand.Text(),
 	}, nil
 }
 

@@ -200,6 +200,14 @@ func TestSeedsAreSecretsAndDecideAll(t *testing.T) {
 	}
 }
 
+func TestGeneratingAChunkAllocatesNothing(t *testing.T) {
+	g := generator(t, 16, 16, 250)
+	var c Chunk
+	if n := testing.AllocsPerRun(10, func() { g.Chunk(torus.ChunkPos{X: 5, Y: 5}, &c) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func BenchmarkChunk(b *testing.B) {
 	g := generator(b, 16, 16, 250)
 	var c Chunk
