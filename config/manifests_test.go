@@ -3,6 +3,7 @@ package config_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -75,22 +76,28 @@ func TestEachManifestIsAccepted(t *testing.T) {
 	cfg := envtest.Start(t)
 	c := client.WithFieldValidation(envtest.Client(t, cfg), metav1.FieldValidationStrict)
 	for _, object := range documents(t, filepath.Join("manager", "namespace.yaml")) {
-		if err := c.Create(t.Context(), object); err != nil {
+		if err := apply(t, c, object, text(t, object)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, folder := range []string{"rbac", "manager", "admission", "network-policy"} {
 		for _, path := range manifests(t, folder) {
 			for _, object := range documents(t, path) {
-				if path == filepath.Join("manager", "namespace.yaml") {
-					continue
-				}
-				if err := c.Create(t.Context(), object, client.DryRunAll); err != nil {
+				if err := apply(t, c, object, text(t, object), client.DryRunAll); err != nil {
 					t.Errorf("%s: %s %s: %v", path, object.GetKind(), object.GetName(), err)
 				}
 			}
 		}
 	}
+}
+
+func text(t *testing.T, object *unstructured.Unstructured) []byte {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func TestEachManifestIsInItsKustomization(t *testing.T) {

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -26,10 +25,7 @@ func TestSamplesApplyAndThenDifferInNothing(t *testing.T) {
 	for _, path := range samples {
 		for _, object := range documents(t, path) {
 			object.SetNamespace(namespace)
-			declared, err := json.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			declared := text(t, object)
 			if err := apply(t, c, object, declared); err != nil {
 				t.Errorf("applying %s: %v", path, err)
 				continue
@@ -68,11 +64,7 @@ func comparable(t *testing.T, object *unstructured.Unstructured) string {
 	t.Helper()
 	object = object.DeepCopy()
 	object.SetManagedFields(nil)
-	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(text(t, object))
 }
 
 func TestOneSampleHasEveryField(t *testing.T) {

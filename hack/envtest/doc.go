@@ -10,8 +10,8 @@
 //
 // Without Main every Start runs a cluster of its own and ends it with the test.
 //
-// Binaries come from KUBEBUILDER_ASSETS, else from the project's cache, else from `go run ./hack/assets`, which may
-// build them for a quarter of an hour and therefore runs only when the test's deadline allows it.
+// The programs come from hack/assets. Where they must be built first, that takes a quarter of an hour once: `make test`
+// does it before any test's time runs.
 //
-// It may import controller-runtime and the api packages. Only tests import it.
+// It may import controller-runtime, the api packages and hack/assets. Only tests import it.
 package envtest

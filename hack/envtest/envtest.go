@@ -113,7 +113,7 @@ func boot(t testing.TB) (*crenvtest.Environment, *rest.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binaries, err := findBinaries(t, root)
+	binaries, err := findBinaries(t)
 	if err != nil {
 		t.Fatal(err)
 	}

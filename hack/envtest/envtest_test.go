@@ -1,8 +1,6 @@
 package envtest
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,14 +25,14 @@ func TestEachNamespaceIsNew(t *testing.T) {
 	}
 }
 
-func TestMissingBinariesNameTheRemedy(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("KUBEBUILDER_ASSETS", dir)
-	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o700); err != nil {
-		t.Fatal(err)
+func TestKubectlActsAsTheConfiguration(t *testing.T) {
+	cfg := Start(t)
+	namespace := Namespace(t, cfg)
+	out, err := Kubectl(t, cfg, namespace)("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+	if err != nil || out != namespace {
+		t.Errorf("got namespace %q, %v, want %q", out, err, namespace)
 	}
-	_, err := findBinaries(t, dir)
-	if err == nil || !strings.Contains(err.Error(), "unset it") {
-		t.Fatalf("got %v, want an error that says what to do", err)
+	if _, err := Kubectl(t, As(cfg, "nobody"), namespace)("get", "worlds"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("a user without rights lists Worlds: %v", err)
 	}
 }
