@@ -192,3 +192,13 @@ func writePEM(file, kind string, der []byte) error {
 	}
 	return os.Rename(file+".new", file)
 }
+
+// Pair names the files of a certificate issued under a name.
+func (a *Authority) Pair(name string) Pair { return a.pair(name) }
+
+// Pool holds the authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
