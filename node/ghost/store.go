@@ -84,6 +84,7 @@ type Store struct {
 	touched   []*Replica
 	vanished  []Vanished
 	holding   []ecs.EntityID
+	spare     []ecs.EntityID
 }
 
 // New returns an empty store.
@@ -113,7 +114,7 @@ func (s *Store) Apply(tick int64, from string, f *Frame) {
 		s.Counters.Stale++
 	case r.Owner == from:
 		s.applyOwner(r, f)
-	case f.Kind == wire.EntityFrame_KIND_TRANSFERRED || f.Epoch == r.Epoch:
+	case f.Epoch == r.Epoch:
 		s.Counters.ForeignOwner++
 	case s.dead(r.Owner):
 		s.adopt(r, from, f)
@@ -209,21 +210,19 @@ func (s *Store) release(r *Replica) {
 // Expire adopts the senders of frames that waited too long, or whose predecessor died. Call it once a tick.
 func (s *Store) Expire(tick int64) {
 	s.tick = tick
-	waiting := s.holding[:0]
-	for _, id := range s.holding {
+	s.holding, s.spare = s.spare[:0], s.holding // what is held again meanwhile goes on a list of its own
+	for _, id := range s.spare {
 		r := s.replicas[id]
-		if r == nil || len(r.held) == 0 {
-			continue
+		switch {
+		case r == nil || len(r.held) == 0:
+		case tick-r.heldSince < HoldTicks && !s.dead(r.Owner):
+			s.holding = append(s.holding, id)
+		default:
+			s.Counters.HoldExpired++
+			r.Owner, r.Epoch = r.held[0].from, r.held[0].frame.Epoch
+			s.release(r)
 		}
-		if tick-r.heldSince < HoldTicks && !s.dead(r.Owner) {
-			waiting = append(waiting, id)
-			continue
-		}
-		s.Counters.HoldExpired++
-		r.Owner, r.Epoch = r.held[0].from, r.held[0].frame.Epoch
-		s.release(r)
 	}
-	s.holding = waiting
 }
 
 func (s *Store) update(r *Replica, f *Frame) bool {

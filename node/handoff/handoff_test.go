@@ -1,0 +1,108 @@
+package handoff
+
+import (
+	"testing"
+
+	"github.com/spatialcells/spatialcells/node/ecs"
+)
+
+func epoch(transfers uint32) ecs.Epoch { return ecs.Epoch{Transfers: transfers} }
+
+const entity = ecs.EntityID(9)
+
+func TestAnUnknownEntityIsTaken(t *testing.T) {
+	var k Known
+	if v := k.Judge(entity, epoch(1), nil); v != Take {
+		t.Errorf("judged %v", v)
+	}
+}
+
+func TestARefusedEpochIsBurned(t *testing.T) {
+	var k Known
+	k.Burn(0, entity, epoch(4))
+	if v := k.Judge(entity, epoch(4), nil); v != Refuse {
+		t.Errorf("the duplicate of a refused offer is judged %v", v)
+	}
+	if v := k.Judge(entity, epoch(3), nil); v != Refuse {
+		t.Errorf("an older one is judged %v", v)
+	}
+	if v := k.Judge(entity, epoch(5), nil); v != Take {
+		t.Errorf("the thawed entity's next offer is judged %v", v)
+	}
+	k.Burn(1, entity, epoch(2))
+	if v := k.Judge(entity, epoch(4), nil); v != Refuse {
+		t.Error("a later refusal of an older epoch forgot the burned one")
+	}
+}
+
+func TestALateOfferOfWhatWasHandedOnIsAcceptedNotTaken(t *testing.T) {
+	var k Known
+	k.Bury(0, entity, Tombstone{Epoch: epoch(5), Region: 2})
+	if v := k.Judge(entity, epoch(4), nil); v != AcceptAgain {
+		t.Errorf("judged %v: the source would keep or double it", v)
+	}
+	if v := k.Judge(entity, epoch(6), nil); v != Take {
+		t.Errorf("it comes back and is judged %v", v)
+	}
+}
+
+func TestADuplicateOfWhatIsHereIsAcceptedAgain(t *testing.T) {
+	var k Known
+	live := epoch(5)
+	if v := k.Judge(entity, epoch(5), &live); v != AcceptAgain {
+		t.Errorf("judged %v", v)
+	}
+	if v := k.Judge(entity, epoch(6), &live); v != Refuse {
+		t.Errorf("an offer of what this node owns is judged %v: there would be two", v)
+	}
+}
+
+func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
+	var k Known
+	k.Bury(10, entity, Tombstone{Epoch: epoch(1)})
+	k.Burn(10, entity+1, epoch(1))
+	k.Bury(20, entity, Tombstone{Epoch: epoch(3)})
+	k.Expire(10 + TombstoneTicks)
+	if _, ok := k.Tombstone(entity); !ok {
+		t.Error("the newer tombstone went with the older one")
+	}
+	k.Expire(20 + TombstoneTicks)
+	k.Expire(10 + BurnTicks)
+	if k.Len() != 0 {
+		t.Errorf("%d are remembered for ever", k.Len())
+	}
+}
+
+func TestTombstonesAreListedByTheChunkTheyLeft(t *testing.T) {
+	var k Known
+	k.Bury(0, entity, Tombstone{Epoch: epoch(1), Chunk: 7})
+	k.Bury(1, entity, Tombstone{Epoch: epoch(3), Chunk: 8})
+	k.Bury(2, entity+1, Tombstone{Epoch: epoch(1), Chunk: 8})
+	var got []ecs.EntityID
+	k.InChunk(8, func(id ecs.EntityID, _ Tombstone) { got = append(got, id) })
+	if len(got) != 2 || got[0] != entity || got[1] != entity+1 {
+		t.Errorf("in chunk 8: %v", got)
+	}
+	k.InChunk(7, func(id ecs.EntityID, _ Tombstone) { t.Errorf("%v is listed where it was before", id) })
+}
+
+func TestAnOfferIsRepeatedToTheNextOwner(t *testing.T) {
+	var b Book
+	b.Begin(0, &Outgoing{Entity: entity, Region: 3, Target: "b#1"})
+	var sent []string
+	offer := func(o *Outgoing) { sent = append(sent, o.Target) }
+	b.Due(1, func(int) string { return "b#1" }, offer)
+	b.Due(2, func(int) string { return "" }, offer)
+	if len(sent) != 0 {
+		t.Fatalf("sent again to %v before it was due", sent)
+	}
+	b.Due(3, func(int) string { return "c#1" }, offer)
+	b.Due(3+RepeatTicks, func(int) string { return "c#1" }, offer)
+	if len(sent) != 2 || sent[0] != "c#1" || sent[1] != "c#1" {
+		t.Errorf("sent to %v, want twice to the next owner", sent)
+	}
+	b.End(entity)
+	if b.Get(entity) != nil || len(b.All()) != 0 {
+		t.Error("an ended handoff is still kept")
+	}
+}
