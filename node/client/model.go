@@ -14,12 +14,19 @@ import (
 )
 
 const (
+	// ProtocolVersion is the version of the client protocol that this package speaks.
+	ProtocolVersion = 1
 	// Slack is how far, in metres, an entity may be from where its path says that it is: three steps, for the ticks that
 	// an update waits in a link and in two tick loops.
 	Slack = 4
 	// maxViolations bounds what is kept; the count goes on.
 	maxViolations = 100
 	maxEnvelope   = 8 << 20
+	// maxKept bounds what waits to be taken: chat, results, vanishes. The oldest is forgotten.
+	maxKept = 4096
+	// maxEntities and maxChunks bound what a gateway can make a client hold: far more than any view.
+	maxEntities = 1 << 16
+	maxChunks   = 1 << 12
 )
 
 // Seen is an entity in sight.
@@ -32,10 +39,16 @@ type Seen struct {
 	Since uint64
 	// Appeared is the tick of its appearance.
 	Appeared uint64
-	Stamina  *wire.Stamina
-	placed   bool
-	stale    bool // not sent again since a resync began
+	// Marks counts the marked breaks since it appeared: resets, and full sets that it was sent again in. Between two marks
+	// its stream has no hole and no repeat.
+	Marks   int
+	Stamina *wire.Stamina
+	placed  bool
+	stale   bool // not sent again since a resync began
 }
+
+// Placed reports whether it is known where the entity is.
+func (s *Seen) Placed() bool { return s.placed }
 
 // Violation is something that no client should ever get.
 type Violation struct {
@@ -63,6 +76,19 @@ type Said struct {
 	Speaker ecs.EntityID
 	Text    string
 	Tick    uint64
+	// Appeared and Marks are those of the speaker when it was heard: equal ones mean an unbroken stream.
+	Appeared uint64
+	Marks    int
+}
+
+// Vanish is an entity that went out of sight.
+type Vanish struct {
+	Entity ecs.EntityID
+	Reason wire.VanishReason
+	// At is where it was, if that was known, and Surrounded whether the client held that chunk and the eight around it.
+	At         torus.Pos
+	Surrounded bool
+	Tick       uint64
 }
 
 // Model is what one client knows. The zero Model waits for Welcome. Not safe for concurrent use.
@@ -75,11 +101,14 @@ type Model struct {
 	Wanted   []torus.ChunkPos          // announced, not asked for yet
 	Heard    []Said                    // since the last TakeHeard
 	Results  []*wire.InputResult       // since the last TakeResults
+	Vanished []Vanish                  // since the last TakeVanished
 	Ended    *wire.Disconnected
+	MoveOn   bool // the gateway asks to go on at another one
 	// Resyncs counts full sets after something was lost on the way; Complete is true unless one is under way.
 	Resyncs  int
 	Complete bool
 
+	// ViolationCount counts all, Violations are the first of them.
 	ViolationCount int
 	Violations     []Violation
 
@@ -87,10 +116,18 @@ type Model struct {
 	acked    uint64
 }
 
+// keep appends to a list that is bounded.
+func keep[T any](list []T, v T) []T {
+	if len(list) >= maxKept {
+		list = list[1:]
+	}
+	return append(list, v)
+}
+
 // NextConnection prepares the model for a connection that resumes: what is held stays until the new gateway has sent its
 // full set.
 func (m *Model) NextConnection() {
-	m.sequence, m.Ended = 0, nil
+	m.sequence, m.Ended, m.MoveOn = 0, nil, false
 	m.Wanted = nil
 }
 
@@ -128,6 +165,13 @@ func (m *Model) TakeResults() []*wire.InputResult {
 	return r
 }
 
+// TakeVanished returns and forgets what went out of sight.
+func (m *Model) TakeVanished() []Vanish {
+	v := m.Vanished
+	m.Vanished = nil
+	return v
+}
+
 // TakeWanted returns and forgets the chunks that may be asked for.
 func (m *Model) TakeWanted() []torus.ChunkPos {
 	w := m.Wanted
@@ -155,6 +199,9 @@ func (m *Model) Receive(data []byte) error {
 }
 
 func (m *Model) envelope(env *wire.ServerEnvelope) error {
+	if m.Welcome == nil && beforeWelcome(env) {
+		return fmt.Errorf("reading a server message: %T before Welcome", env.Message)
+	}
 	switch e := env.Message.(type) {
 	case *wire.ServerEnvelope_Welcome:
 		return m.welcome(e.Welcome)
@@ -163,16 +210,27 @@ func (m *Model) envelope(env *wire.ServerEnvelope) error {
 	case *wire.ServerEnvelope_Result:
 		m.result(e.Result)
 	case *wire.ServerEnvelope_Manifest:
-		m.manifest(e.Manifest)
+		return m.manifest(e.Manifest)
 	case *wire.ServerEnvelope_Chunk:
-		m.Chunks[torus.ChunkPos{X: int32(e.Chunk.X), Y: int32(e.Chunk.Y)}] = e.Chunk.Revision
+		return m.chunk(e.Chunk)
 	case *wire.ServerEnvelope_Resync:
 		m.Resyncs++
 		m.expectFullSet()
+	case *wire.ServerEnvelope_Reconnect:
+		m.MoveOn = true
 	case *wire.ServerEnvelope_Batch:
-		m.batch(e.Batch)
+		return m.batch(e.Batch)
 	}
 	return nil
+}
+
+// beforeWelcome reports whether a message makes no sense before Welcome.
+func beforeWelcome(env *wire.ServerEnvelope) bool {
+	switch env.Message.(type) {
+	case *wire.ServerEnvelope_Welcome, *wire.ServerEnvelope_Disconnected, *wire.ServerEnvelope_Pong, nil:
+		return false
+	}
+	return true
 }
 
 func (m *Model) welcome(w *wire.Welcome) error {
@@ -183,9 +241,12 @@ func (m *Model) welcome(w *wire.Welcome) error {
 	if w.Resumed && m.Welcome != nil && w.Entity != m.Welcome.Entity {
 		m.violate(Lost, ecs.EntityID(w.Entity), "a resume gave another entity than %d", m.Welcome.Entity)
 	}
+	if w.NextInput == 0 {
+		return errors.New("reading Welcome: inputs are numbered from 1")
+	}
 	if !w.Resumed || m.Welcome == nil {
 		m.Entities, m.Chunks, m.acked = map[ecs.EntityID]*Seen{}, map[torus.ChunkPos]uint32{}, w.NextInput-1
-		m.Complete = true
+		m.Complete = !w.Resumed
 	} else {
 		m.expectFullSet()
 	}
@@ -211,18 +272,42 @@ func (m *Model) result(r *wire.InputResult) {
 		m.violate(Lost, 0, "result of input %d came after that of %d", r.Number, m.acked)
 	}
 	m.acked = r.Number
-	m.Results = append(m.Results, r)
+	m.Results = keep(m.Results, r)
 }
 
-func (m *Model) manifest(f *wire.ChunkManifest) {
+// chunkAt reads a chunk's address.
+func (m *Model) chunkAt(x, y uint32) (torus.ChunkPos, error) {
+	c := torus.ChunkPos{X: int32(x), Y: int32(y)}
+	if !m.Grid.CanonicalChunk(c) {
+		return c, fmt.Errorf("reading a server message: chunk %d,%d is beyond the world", x, y)
+	}
+	return c, nil
+}
+
+func (m *Model) chunk(d *wire.ChunkData) error {
+	c, err := m.chunkAt(d.X, d.Y)
+	if err != nil {
+		return err
+	}
+	if len(m.Chunks) >= maxChunks {
+		return fmt.Errorf("reading a server message: more than %d chunks", maxChunks)
+	}
+	m.Chunks[c] = d.Revision
+	return nil
+}
+
+func (m *Model) manifest(f *wire.ChunkManifest) error {
 	held := m.Chunks
 	if f.Reset_ {
 		m.Chunks = map[torus.ChunkPos]uint32{}
 		m.Wanted = nil
 	}
 	for i := 0; i+1 < len(f.Added); i += 2 {
-		c := torus.ChunkPos{X: int32(f.Added[i]), Y: int32(f.Added[i+1])}
-		m.Wanted = append(m.Wanted, c)
+		c, err := m.chunkAt(f.Added[i], f.Added[i+1])
+		if err != nil {
+			return err
+		}
+		m.Wanted = keep(m.Wanted, c)
 		if rev, ok := held[c]; ok && f.Reset_ {
 			m.Chunks[c] = rev
 		}
@@ -230,131 +315,5 @@ func (m *Model) manifest(f *wire.ChunkManifest) {
 	for i := 0; i+1 < len(f.Removed); i += 2 {
 		delete(m.Chunks, torus.ChunkPos{X: int32(f.Removed[i]), Y: int32(f.Removed[i+1])})
 	}
-}
-
-func (m *Model) batch(b *wire.StateBatch) {
-	if b.Sequence != m.sequence+1 {
-		m.violate(Hole, 0, "batch %d came after %d", b.Sequence, m.sequence)
-	}
-	m.sequence, m.Tick = b.Sequence, b.Tick
-	for _, u := range b.Updates {
-		m.update(u)
-	}
-	if b.SetComplete {
-		m.Complete = true
-		for id, s := range m.Entities {
-			if s.stale {
-				delete(m.Entities, id)
-			}
-		}
-	}
-}
-
-func (m *Model) update(u *wire.EntityUpdate) {
-	id := ecs.EntityID(u.Entity)
-	s := m.Entities[id]
-	switch {
-	case u.Vanish != wire.VanishReason_VANISH_REASON_UNSPECIFIED:
-		m.vanish(id, s, u.Vanish)
-		return
-	case s == nil && !u.Appear:
-		m.violate(Hole, id, "an update of an entity that is not in sight")
-		return
-	case s == nil:
-		s = &Seen{ID: id, Since: m.Tick, Appeared: m.Tick}
-		m.Entities[id] = s
-	case u.Appear && !s.stale:
-		m.violate(Double, id, "it appears and is in sight already")
-	}
-	jump := u.Reset_ || u.Appear
-	s.stale = false
-	for _, c := range u.Components {
-		m.component(s, c, jump)
-	}
-	for _, e := range u.Events {
-		if said := e.GetSaid(); said != nil {
-			m.Heard = append(m.Heard, Said{id, said.Text, m.Tick})
-		}
-	}
-}
-
-func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason) {
-	if s == nil {
-		m.violate(Repeat, id, "it vanishes and is not in sight")
-		return
-	}
-	if reason == wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT && s.placed && m.surrounded(m.At(s, m.Tick)) {
-		m.violate(Blink, id, "it vanished at %v, and the client holds that chunk and all around it", m.At(s, m.Tick))
-	}
-	delete(m.Entities, id)
-}
-
-// surrounded reports whether the client holds the chunk of a position and the eight around it.
-func (m *Model) surrounded(p torus.Pos) bool {
-	c := m.Grid.ChunkOf(p)
-	for dy := int32(-1); dy <= 1; dy++ {
-		for dx := int32(-1); dx <= 1; dx++ {
-			if _, held := m.Chunks[m.Grid.AddChunk(c, dx, dy)]; !held {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func (m *Model) component(s *Seen, c *wire.ComponentUpdate, jump bool) {
-	since := m.Tick - min(uint64(c.AgeTicks), m.Tick)
-	switch v := c.Component.(type) {
-	case *wire.ComponentUpdate_Position:
-		m.position(s, v.Position, since, jump)
-	case *wire.ComponentUpdate_Path:
-		m.path(s, v.Path, since, jump)
-	case *wire.ComponentUpdate_Visual:
-		s.Name, s.Kind = v.Visual.Name, v.Visual.Kind
-	case *wire.ComponentUpdate_Stamina:
-		s.Stamina = v.Stamina
-	}
-}
-
-func (m *Model) position(s *Seen, p *wire.Position, since uint64, jump bool) {
-	at := torus.Pos{X: int64(p.X), Y: int64(p.Y), Z: int64(p.Z)}
-	if s.placed && !jump {
-		m.compare(s, at, since)
-	}
-	if since < s.Since {
-		return // a later path is known already
-	}
-	w := s.Walk
-	w.Ticks(m.Grid, int(since-s.Since))
-	if m.Grid.Chebyshev(w.At, at) > 0 {
-		w.At, w.Progress = at, 0
-	}
-	s.Walk, s.Since, s.placed = w, since, true
-}
-
-func (m *Model) path(s *Seen, p *wire.Path, since uint64, jump bool) {
-	at := torus.Pos{X: int64(p.From.GetX()), Y: int64(p.From.GetY()), Z: int64(p.From.GetZ())}
-	if s.placed && !jump {
-		m.compare(s, at, since)
-	}
-	w := motion.Walk{At: at, Speed: int32(p.SpeedMmPerTick), Progress: int32(p.ProgressMm)}
-	for i := 0; i+1 < len(p.Waypoints); i += 2 {
-		w.Waypoints = append(w.Waypoints, torus.Pos{X: int64(p.Waypoints[i]), Y: int64(p.Waypoints[i+1]), Z: at.Z})
-	}
-	s.Walk, s.Since, s.placed = w, since, true
-}
-
-// compare holds what the owner says against where the path led.
-func (m *Model) compare(s *Seen, at torus.Pos, since uint64) {
-	predicted := m.At(s, since)
-	if d := m.Grid.Chebyshev(predicted, at); d > Slack {
-		m.violate(Teleport, s.ID, "it is at %v, its path leads to %v: %d m apart", at, predicted, d)
-	}
-}
-
-func (m *Model) violate(kind ViolationKind, id ecs.EntityID, format string, args ...any) {
-	m.ViolationCount++
-	if len(m.Violations) < maxViolations {
-		m.Violations = append(m.Violations, Violation{kind, m.Tick, id, fmt.Sprintf(format, args...)})
-	}
+	return nil
 }
