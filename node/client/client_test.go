@@ -101,6 +101,7 @@ func TestALostSocketIsResumedElsewhereAndInputsGoOn(t *testing.T) {
 	waitFor(t, "three are carried out", func() (ok bool) { h.set(func(h *heart) { ok = h.last == 3 }); return })
 	h.set(func(h *heart) { h.deaf = true })
 	say(2) // 4 and 5 are lost on the way
+	waitFor(t, "they came", func() (ok bool) { h.set(func(h *heart) { ok = h.seen == 5 }); return })
 	h.set(func(h *heart) { h.deaf, h.mute = false, false })
 	h.seat().close(wire.Disconnected_REASON_UNAVAILABLE)
 
@@ -136,6 +137,7 @@ func TestARefusedResumeIsAFreshLogin(t *testing.T) {
 	if _, err := c.Say("lost"); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "it came", func() (ok bool) { h.set(func(h *heart) { ok = h.seen == 1 }); return })
 	h.set(func(h *heart) { h.deaf, h.forgetful = false, true })
 	h.seat().close(wire.Disconnected_REASON_SLOW_READER)
 	waitFor(t, "a second login", func() bool { return c.Stats().Logins == 2 })

@@ -27,6 +27,7 @@ type heart struct {
 	last      uint64 // executed
 	executed  []uint64
 	connected []zone.ClientConnected
+	seen      int // inputs that came
 	requests  int
 	logouts   int
 	latest    seat
@@ -91,6 +92,7 @@ func (h *heart) connect(at seat, node string, c *zone.ClientConnected) {
 }
 
 func (h *heart) input(at seat, in *wire.Input) {
+	h.seen++
 	if h.deaf || in.Number != h.last+1 {
 		return
 	}
