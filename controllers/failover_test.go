@@ -1,0 +1,289 @@
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+)
+
+const leaseDuration = 5 * time.Second
+
+func extract(list client.ObjectList) ([]client.Object, error) {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, fmt.Errorf("taking a list apart: %w", err)
+	}
+	var objects []client.Object
+	for _, item := range items {
+		objects = append(objects, item.(client.Object))
+	}
+	return objects, nil
+}
+
+// awaitRevoked waits until a node has no session and returns when that was first seen.
+func (b *bench) awaitRevoked(node string) time.Time {
+	b.Helper()
+	b.await("the revocation of "+node, func() (bool, string) {
+		lease := b.lease(node)
+		return *lease.Spec.HolderIdentity == "", *lease.Spec.HolderIdentity
+	})
+	return time.Now()
+}
+
+func TestASilentNodeIsRevokedAfterAFullDurationAndItsRegionsFoundHeirs(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.world(4, 4, 4))
+	renewed := b.nodes.freeze("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionRegionsOwned, metav1.ConditionFalse, v1alpha1.ReasonSessionRevoked)
+	if waited := b.lease("genesis-zone-1").Spec.RenewTime.Sub(renewed); waited < leaseDuration {
+		t.Errorf("revoked %s after its last renewal, want at least %s", waited, leaseDuration)
+	}
+	world := b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	if world.Status.Regions.Away != 4 {
+		t.Errorf("%d regions are away, want 4", world.Status.Regions.Away)
+	}
+	for _, row := range world.Status.ZoneNodes {
+		if row.Ordinal != 1 && (row.Regions < 5 || row.Regions > 6) {
+			t.Errorf("node %d has %d regions, want 5 or 6", row.Ordinal, row.Regions)
+		}
+	}
+	b.awaitEvents("NodeSilent", "SessionRevoked", "RegionsFreed", "RegionsTakenOver")
+	b.nodes.thaw("genesis-zone-1")
+	b.await("a new life of the node", func() (bool, string) {
+		return *b.lease("genesis-zone-1").Spec.HolderIdentity != "", ""
+	})
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+}
+
+func TestFreedRegionsWaitForTheirNode(t *testing.T) {
+	b := newBench(t)
+	world := b.world(4, 4, 2)
+	world.Spec.Failover.RedistributionDelaySeconds = new(int32(300))
+	b.apply(world)
+	orders := b.orders()
+	b.nodes.freeze("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSessionRevoked)
+	if m := b.message(v1alpha1.ConditionReady); !strings.Contains(m, "wait for it until 20") {
+		t.Errorf("message %q does not say until when", m)
+	}
+	b.nodes.thaw("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	for name, order := range b.orders() {
+		if orders[name] != order {
+			t.Errorf("%s was ordered from %s to %s", name, orders[name], order)
+		}
+	}
+}
+
+func TestAnEndedPodIsRevokedAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.world(4, 4, 2))
+	b.nodes.halt()
+	renewed := b.nodes.freeze("genesis-zone-0")
+	pod := &corev1.Pod{}
+	b.exists(pod, "genesis-zone-0")
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "Error", StartedAt: metav1.Now(), FinishedAt: metav1.NewTime(time.Now().Add(time.Second)),
+	}}
+	if err := b.client.Status().Update(context.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitRevoked("genesis-zone-0")
+	if waited := b.lease("genesis-zone-0").Spec.RenewTime.Sub(renewed); waited >= leaseDuration {
+		t.Errorf("revoked %s after the last renewal, though the pod had ended", waited)
+	}
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+}
+
+func TestANewOperatorWatchesForAFullDurationBeforeItRevokes(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.world(2, 2, 2))
+	b.nodes.freeze("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionRegionsOwned, metav1.ConditionFalse, v1alpha1.ReasonSessionSilent)
+	b.stop()
+	restarted := time.Now()
+	b.startOperator()
+	if seen := b.awaitRevoked("genesis-zone-1"); seen.Sub(restarted) < leaseDuration {
+		t.Errorf("revoked %s after the operator came, want at least %s", seen.Sub(restarted), leaseDuration)
+	}
+}
+
+func TestTimeInWhichTheOperatorCouldNotReadDoesNotCount(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.world(2, 2, 2))
+	b.nodes.freeze("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionRegionsOwned, metav1.ConditionFalse, v1alpha1.ReasonSessionSilent)
+	b.wire.set(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/leases") && !strings.Contains(req.URL.RawQuery, "watch") {
+			return answer(req, http.StatusServiceUnavailable), nil
+		}
+		return send()
+	})
+	<-time.After(2 * leaseDuration) // an outage lasts as long as it lasts
+	if *b.lease("genesis-zone-1").Spec.HolderIdentity == "" {
+		t.Fatal("revoked without having read anything")
+	}
+	back := time.Now()
+	b.wire.set(nil)
+	if seen := b.awaitRevoked("genesis-zone-1"); seen.Sub(back) < leaseDuration {
+		t.Errorf("revoked %s after the outage, want at least %s", seen.Sub(back), leaseDuration)
+	}
+}
+
+// answer is what an API server in trouble says.
+func answer(req *http.Request, code int) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"spoilt","reason":%q,"code":%d}`, reasonOf(code), code)
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Request: req, Header: http.Header{"Content-Type": {"application/json"}},
+		ProtoMajor: 1, ProtoMinor: 1, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func reasonOf(code int) metav1.StatusReason {
+	if code == http.StatusConflict {
+		return metav1.StatusReasonConflict
+	}
+	return metav1.StatusReasonInternalError
+}
+
+// Every third write is spoilt: done and answered by 500, refused by 409, or not done and answered by 500. The World comes
+// up all the same, and no region is ever taken from a live session nor an epoch lowered.
+func TestLostAndWrongAnswersDelayAndBreakNothing(t *testing.T) {
+	b := newBench(t)
+	random, mu := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}
+	b.wire.set(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		mu.Lock()
+		luck := random.IntN(9)
+		mu.Unlock()
+		if req.Method == http.MethodGet || strings.Contains(req.URL.Path, "events.k8s.io") || luck > 2 {
+			return send()
+		}
+		if luck == 0 {
+			if response, err := send(); err == nil {
+				response.Body.Close()
+			}
+			return answer(req, http.StatusInternalServerError), nil
+		}
+		return answer(req, []int{http.StatusConflict, http.StatusInternalServerError}[luck-1]), nil
+	})
+	check := b.watchEpochs()
+	b.apply(b.world(4, 4, 2))
+	b.nodes.freeze("genesis-zone-1")
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	check()
+}
+
+// watchEpochs looks at all region leases until the returned check is called, which fails if an epoch fell or if a holder
+// changed without its epoch.
+func (b *bench) watchEpochs() (check func()) {
+	type record struct {
+		holder string
+		epoch  int32
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	seen := map[string]record{}
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			for _, lease := range b.regions() {
+				now := record{*lease.Spec.HolderIdentity, *lease.Spec.LeaseTransitions}
+				was := seen[lease.Name]
+				if now.epoch < was.epoch || was.holder != "" && now.holder != "" && now.holder != was.holder && now.epoch == was.epoch {
+					b.Errorf("%s went from %v to %v", lease.Name, was, now)
+				}
+				seen[lease.Name] = now
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// The operator is stopped after each number of writes, wherever that is, and another goes on.
+func TestAnOperatorThatDiesMidwayIsContinued(t *testing.T) {
+	b := newBench(t)
+	var writes, limit int
+	mu := sync.Mutex{}
+	b.wire.set(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if req.Method != http.MethodGet {
+			if writes++; writes > limit {
+				return answer(req, http.StatusInternalServerError), nil // as good as dead
+			}
+		}
+		return send()
+	})
+	b.create(b.world(2, 2, 2))
+	for limit = 2; limit < 40; limit += 7 {
+		b.await("the operator's end", func() (bool, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			return writes > limit, fmt.Sprint(writes)
+		})
+		b.stop()
+		mu.Lock()
+		writes = 0
+		mu.Unlock()
+		b.startOperator()
+		if b.get().Status.Regions.Summary == "4/4" {
+			break
+		}
+	}
+	b.wire.set(nil)
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	for _, lease := range b.regions() {
+		if *lease.Spec.LeaseTransitions != 2 {
+			t.Errorf("%s is at epoch %d, want 2: made once, taken once", lease.Name, *lease.Spec.LeaseTransitions)
+		}
+	}
+}
+
+func TestLostLeasesAreMadeAgainAboveEverythingThatWas(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.world(2, 2, 2))
+	b.settled()
+	highest := b.get().Status.HighestEpoch
+	b.remove(b.lease("genesis-r-0-0"))
+	b.await("the region lease", func() (bool, string) {
+		for _, lease := range b.regions() {
+			if lease.Name == "genesis-r-0-0" && *lease.Spec.HolderIdentity != "" {
+				return *lease.Spec.LeaseTransitions > highest, fmt.Sprint(*lease.Spec.LeaseTransitions)
+			}
+		}
+		return false, "missing"
+	})
+	if now := b.get().Status.HighestEpoch; now <= highest {
+		t.Errorf("highestEpoch %d was not raised above %d", now, highest)
+	}
+	b.nodes.freeze("genesis-zone-0") // it does not know that its session lease is gone, and acts until its deadline
+	removed := time.Now()
+	b.remove(b.lease("genesis-zone-0"))
+	b.await("the session lease", func() (bool, string) {
+		return b.client.Get(context.Background(), b.key("genesis-zone-0"), &coordinationv1.Lease{}) == nil, ""
+	})
+	if waited := time.Since(removed); waited < leaseDuration {
+		t.Errorf("made again after %s, want at least %s", waited, leaseDuration)
+	}
+	if incarnation := *b.lease("genesis-zone-0").Spec.LeaseTransitions; incarnation < 1 {
+		t.Errorf("the lives are counted from %d", incarnation)
+	}
+}
