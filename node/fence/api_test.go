@@ -141,7 +141,11 @@ func newModelWatch(lag func() time.Duration) *modelWatch {
 			case <-w.done:
 				return
 			case e := <-w.events:
-				time.Sleep(lag())
+				select {
+				case <-time.After(lag()):
+				case <-w.done:
+					return
+				}
 				select {
 				case w.out <- e:
 				case <-w.done:
@@ -153,9 +157,9 @@ func newModelWatch(lag func() time.Duration) *modelWatch {
 	return w
 }
 
-func (w *modelWatch) tell(e watch.Event)              { w.events <- e }
-func (w *modelWatch) end()                            { w.once.Do(func() { close(w.done) }) }
-func (w *modelWatch) Stop()                           { w.end() }
+func (w *modelWatch) tell(e watch.Event)             { w.events <- e }
+func (w *modelWatch) end()                           { w.once.Do(func() { close(w.done) }) }
+func (w *modelWatch) Stop()                          { w.end() }
 func (w *modelWatch) ResultChan() <-chan watch.Event { return w.out }
 
 // plan is what happens to one request.
@@ -195,18 +199,16 @@ type answer struct {
 func (c *conn) do(ctx context.Context, verb, name string, apply func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	p := c.plan(verb, name)
 	answers := make(chan answer, 1)
-	go func() {
-		time.Sleep(p.before)
+	time.AfterFunc(p.before, func() {
 		if p.fail != nil {
 			answers <- answer{err: p.fail}
 			return
 		}
 		lease, err := apply()
-		time.Sleep(p.after)
 		if !p.mute {
-			answers <- answer{lease, err}
+			time.AfterFunc(p.after, func() { answers <- answer{lease, err} })
 		}
-	}()
+	})
 	select {
 	case a := <-answers:
 		return a.lease, a.err

@@ -39,8 +39,8 @@ type Session struct {
 	// only; decisions compare the deadline.
 	fenced atomic.Bool
 
-	// renewing is locked while Run renews, and by Release for good.
-	renewing sync.Mutex
+	// renewing holds a token while Run renews, or Release releases.
+	renewing chan struct{}
 	renewal  renewal
 	nextAt   time.Duration
 	leave    chan struct{} // closed by Release: Run returns
@@ -58,7 +58,7 @@ func Acquire(ctx context.Context, clients Clients, cfg Config) (*Session, error)
 	s := &Session{
 		cfg: cfg, leases: clients.Session, log: cfg.Logger,
 		watchdog: newWatchdog(cfg.Clock, cfg.StopGrace, cfg.Exit),
-		leave:    make(chan struct{}),
+		renewing: make(chan struct{}, 1), leave: make(chan struct{}),
 	}
 	if !cfg.SkipTokenCheck {
 		if err := s.checkToken(ctx, clients); err != nil {
@@ -180,8 +180,8 @@ func (s *Session) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
+	s.renewing <- struct{}{}
+	defer func() { <-s.renewing }()
 	note := noter{log: s.log}
 	for {
 		if pause(ctx, s.nextAt-s.cfg.Clock.Boottime()) != nil {
@@ -266,8 +266,8 @@ func (s *Session) Release(ctx context.Context) error {
 	s.leaving.Do(func() { close(s.leave) })
 	s.watchdog.rest()
 	s.deadline.revoke()
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
+	s.renewing <- struct{}{}
+	defer func() { <-s.renewing }()
 	for {
 		held, err := s.tryRelease(ctx)
 		if !held {

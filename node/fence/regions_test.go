@@ -1,0 +1,482 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+)
+
+// node is a running session with its regions.
+type node struct {
+	*running
+	regions *Regions
+	mu      sync.Mutex
+	tables  []Table
+}
+
+func (n *node) table() Table {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tables[len(n.tables)-1]
+}
+
+// join starts a node with regions of a grid of 4 x 2.
+func join(t *testing.T, c *conn, change func(*Config)) *node {
+	t.Helper()
+	n := &node{running: start(t, c, change)}
+	var err error
+	n.regions, err = NewRegions(Clients{Regions: c}, n.Session, RegionsConfig{Columns: 4, Rows: 2, OnTable: func(table Table) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.tables = append(n.tables, table)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); n.regions.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return n
+}
+
+// as is the Config of another node.
+func as(ordinal int) func(*Config) {
+	return func(c *Config) { c.Ordinal, c.PodName = ordinal, v1alpha1.NodeName(testWorld, ordinal) }
+}
+
+func TestNodeTakesWhatIsFreeAndOrderedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(held(sessionLease(2), "genesis-zone-2_1", 4))
+		api.create(regionLease(0, 0, "", 3, zone1))
+		api.create(regionLease(1, 0, "", 3, "genesis-zone-2"))
+		api.create(regionLease(2, 0, "genesis-zone-2#4", 9, zone1))
+		api.create(regionLease(3, 0, "genesis-zone-2#3", 9, zone1)) // of a dead session
+		api.create(regionLease(0, 1, "genesis-zone-1#0", 5, "genesis-zone-2"))
+		n := join(t, dial(api), nil)
+		after(time.Second)
+		want := []Row{
+			{Session: "genesis-zone-1#1", Node: zone1, Epoch: 4, Target: zone1},
+			{Epoch: 3, Target: "genesis-zone-2"},
+			{Session: "genesis-zone-2#4", Node: "genesis-zone-2", Epoch: 9, Target: zone1},
+			{Epoch: 9, Target: zone1},
+			{Session: "genesis-zone-1#1", Node: zone1, Epoch: 6, Target: "genesis-zone-2"},
+			{}, {}, {},
+		}
+		got := n.table()
+		if !slices.Equal(got.Regions, want) {
+			t.Errorf("regions %+v", got.Regions)
+		}
+		if len(got.Sessions) != 2 || got.Sessions[0] != (PeerInfo{"genesis-zone-1#1", zone1, "10.0.0.1:7777", "abc", "10.0.0.1:8080"}) || got.Sessions[1].Session != "genesis-zone-2#4" {
+			t.Errorf("sessions %+v", got.Sessions)
+		}
+		version := got.Version
+		after(time.Minute)
+		if n.table().Version != version {
+			t.Error("renewals made new tables")
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestOrdersAreFollowedAsTheyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(sessionLease(2))
+		api.create(regionLease(0, 0, "", 3, ""))
+		one, two := join(t, dial(api), nil), join(t, dial(api), as(2))
+		lease := v1alpha1.RegionLeaseName(testWorld, 0, 0)
+		after(time.Second)
+		if row := one.table().Regions[0]; row.Session != "" {
+			t.Errorf("taken without an order: %+v", row)
+		}
+		api.edit(lease, setTarget(zone1))
+		after(time.Second)
+		if row := one.table().Regions[0]; row.Node != zone1 || row.Epoch != 4 {
+			t.Errorf("not taken: %+v", row)
+		}
+		api.edit(lease, setTarget("genesis-zone-2"))
+		after(time.Second)
+		if row := two.table().Regions[0]; row.Node != zone1 || row.Target != "genesis-zone-2" {
+			t.Errorf("an order alone moved it: %+v", row)
+		}
+		if err := one.regions.Release(t.Context(), []int{0}); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Second)
+		if row := one.table().Regions[0]; row.Node != "genesis-zone-2" || row.Epoch != 5 {
+			t.Errorf("not taken by the heir: %+v", row)
+		}
+		api.remove(lease)
+		after(time.Second)
+		if row := two.table().Regions[0]; row != (Row{}) {
+			t.Errorf("a deleted lease still owns: %+v", row)
+		}
+		api.create(regionLease(0, 0, "", 1000, "genesis-zone-2"))
+		after(time.Second)
+		if row := one.table().Regions[0]; row.Epoch != 1001 || row.Node != "genesis-zone-2" {
+			t.Errorf("not taken again: %+v", row)
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestTwoNodesRacingForOneRegionHaveOneWinner(t *testing.T) {
+	for lag := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			api := newModelAPI()
+			api.create(sessionLease(1))
+			api.create(sessionLease(2))
+			api.create(regionLease(0, 0, "", 3, "")) // both believe the order is theirs, one write apart
+			won := 0
+			api.onWrite = func(old, now *coordinationv1.Lease) {
+				if old != nil && holderOf(old) == "" && holderOf(now) != "" && now.Labels[v1alpha1.LabelLease] == v1alpha1.LeaseKindRegion {
+					won++
+				}
+			}
+			c1, c2 := dial(api), dial(api)
+			c1.plan = func(string, string) plan { return plan{before: time.Duration(lag) * 10 * time.Millisecond} }
+			c2.plan = func(string, string) plan { return plan{before: 50 * time.Millisecond} }
+			one, two := join(t, c1, nil), join(t, c2, as(2))
+			after(time.Second)
+			lease := v1alpha1.RegionLeaseName(testWorld, 0, 0)
+			api.edit(lease, setTarget(zone1))
+			time.Sleep(30 * time.Millisecond)
+			api.edit(lease, setTarget("genesis-zone-2"))
+			after(5 * time.Second)
+			if a, b := one.table().Regions[0], two.table().Regions[0]; won != 1 || a.Session == "" || a != b {
+				t.Errorf("lag %d: %d takes, tables say %+v and %+v", lag, won, a, b)
+			}
+			api.noRuleBroken(t)
+		})
+	}
+}
+
+func TestTakeWithAnUnknownOutcomeIsSettledByWhatTheAPIShows(t *testing.T) {
+	for name, fault := range map[string]plan{
+		"applied, answer lost":     {mute: true},
+		"applied after 5 s":        {before: 5 * time.Second},
+		"not applied":              {fail: errors.New("connection reset")},
+		"not applied, 3 s passing": {before: 3 * time.Second, fail: errors.New("connection reset")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			api := newModelAPI()
+			api.create(sessionLease(1))
+			api.create(regionLease(0, 0, "", 3, zone1))
+			c := dial(api)
+			first := true
+			c.plan = func(verb, name string) plan {
+				if verb == "put" && name != zone1 && first {
+					first = false
+					return fault
+				}
+				return plan{}
+			}
+			n := join(t, c, nil)
+			after(10 * time.Second)
+			if row := n.table().Regions[0]; row.Session != "genesis-zone-1#1" || row.Epoch != 4 {
+				t.Errorf("%s: %+v, want one take", name, row)
+			}
+			api.noRuleBroken(t)
+		})
+	}
+}
+
+func TestTableSaysOnlyWhatTheAPIConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, zone1))
+		c := dial(api)
+		c.plan = func(verb, name string) plan {
+			if verb == "put" && name != zone1 {
+				return plan{before: time.Hour}
+			}
+			return plan{}
+		}
+		n := join(t, c, nil)
+		after(time.Minute)
+		if row := n.table().Regions[0]; row.Session != "" {
+			t.Errorf("a take that nobody confirmed is in the table: %+v", row)
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestLaggingWatchDoesNotUndoAnAnsweredWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, ""))
+		c := dial(api)
+		c.lag = func() time.Duration { return time.Second }
+		n := join(t, c, nil)
+		after(3 * time.Second)
+		lease := v1alpha1.RegionLeaseName(testWorld, 0, 0)
+		for range 5 { // old versions, still on their way when the take is answered
+			api.edit(lease, setTarget("genesis-zone-2"))
+			api.edit(lease, setTarget(zone1))
+		}
+		after(time.Minute)
+		owned := false
+		for _, table := range n.tables {
+			mine := table.Regions[0].Session != ""
+			if owned && !mine {
+				t.Error("an older version undid the take")
+			}
+			owned = owned || mine
+		}
+		if !owned {
+			t.Error("never taken")
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestFrozenNodeWritesNoRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, ""))
+		c := dial(api)
+		n := join(t, c, nil)
+		c.plan = func(verb, name string) plan {
+			if verb == "put" && name == zone1 {
+				return plan{fail: errors.New("renewals fail, all else works")}
+			}
+			return plan{}
+		}
+		after(11 * time.Second)
+		api.edit(v1alpha1.RegionLeaseName(testWorld, 0, 0), setTarget(zone1))
+		after(time.Minute)
+		if row := n.table().Regions[0]; row.Session != "" {
+			t.Errorf("taken after the deadline: %+v", row)
+		}
+		if _, err := n.regions.RaiseEpoch(t.Context(), 0, 9); !errors.Is(err, ErrNotHeld) {
+			t.Errorf("raised: %v", err)
+		}
+		c.plan = func(string, string) plan { return plan{} }
+		after(5 * time.Second)
+		if row := n.table().Regions[0]; row.Session == "" {
+			t.Error("not taken after the thaw")
+		}
+	})
+}
+
+func TestWritesInFlightAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, registry := newModelAPI(), prometheus.NewRegistry()
+		api.create(sessionLease(1))
+		c := dial(api)
+		n := start(t, c, func(cfg *Config) { cfg.Metrics = NewMetrics(registry) })
+		for i := range 64 {
+			api.create(regionLease(i%8, i/8, "", 1, zone1))
+		}
+		g, err := NewRegions(Clients{Regions: c}, n.Session, RegionsConfig{Columns: 8, Rows: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.plan = func(string, string) plan { return plan{before: 100 * time.Millisecond} }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); g.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		after(3 * time.Second)
+		for _, row := range g.ledger.table().Regions {
+			if row.Session != "genesis-zone-1#1" {
+				t.Fatalf("not taken: %+v", row)
+			}
+		}
+		if c.most > maxWrites+1 { // a renewal may be in flight beside them
+			t.Errorf("%d writes in flight", c.most)
+		}
+		if taken := gauge(t, registry, "spatialcells_region_takes_total"); taken != 64 {
+			t.Errorf("%v takes counted", taken)
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestRefusedTakeBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 1, zone1))
+		c := dial(api)
+		tries := 0
+		c.plan = func(verb, name string) plan {
+			if verb == "put" && name != zone1 {
+				tries++
+				return plan{fail: errors.New("refused")}
+			}
+			return plan{}
+		}
+		join(t, c, nil)
+		after(time.Minute)
+		if tries < 10 || tries > 25 {
+			t.Errorf("%d tries in a minute", tries)
+		}
+	})
+}
+
+func TestRaiseEpoch(t *testing.T) {
+	for name, fault := range map[string]plan{"answered": {}, "answer lost": {mute: true}, "late": {before: 4 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			api := newModelAPI()
+			api.create(sessionLease(1))
+			api.create(regionLease(0, 0, "", 3, zone1))
+			c := dial(api)
+			n := join(t, c, nil)
+			after(time.Second)
+			first := true
+			c.plan = func(verb, name string) plan {
+				if verb == "put" && name != zone1 && first {
+					first = false
+					return fault
+				}
+				return plan{}
+			}
+			epoch, err := n.regions.RaiseEpoch(t.Context(), 0, 77)
+			if err != nil || epoch != 77 {
+				t.Fatalf("%s: %d, %v", name, epoch, err)
+			}
+			after(10 * time.Second)
+			if row := n.table().Regions[0]; row.Epoch != 77 || row.Session == "" {
+				t.Errorf("%s: %+v", name, row)
+			}
+			if epoch, err := n.regions.RaiseEpoch(t.Context(), 0, 5); err != nil || epoch != 77 {
+				t.Errorf("%s: lowered to %d, %v", name, epoch, err)
+			}
+			if _, err := n.regions.RaiseEpoch(t.Context(), 1, 5); !errors.Is(err, ErrNotHeld) {
+				t.Errorf("%s: raised a region of nobody: %v", name, err)
+			}
+			if _, err := n.regions.RaiseEpoch(t.Context(), 0, 1<<31); !errors.Is(err, ErrEpochExhausted) {
+				t.Errorf("%s: beyond what a Lease holds: %v", name, err)
+			}
+			api.noRuleBroken(t)
+		})
+	}
+}
+
+func TestReleasedRegionsStayFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, zone1))
+		api.create(regionLease(1, 0, "", 3, zone1))
+		c := dial(api)
+		n := join(t, c, nil)
+		after(time.Second)
+		tries := 0
+		c.plan = func(verb, name string) plan {
+			if verb == "put" && name != zone1 {
+				tries++
+				return plan{mute: tries == 1, before: time.Millisecond}
+			}
+			return plan{}
+		}
+		if err := n.regions.Release(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		for column := range 2 {
+			lease, _ := api.get(v1alpha1.RegionLeaseName(testWorld, column, 0))
+			if holderOf(lease) != "" || transitionsOf(lease) != 4 {
+				t.Errorf("holder %q, epoch %d", holderOf(lease), transitionsOf(lease))
+			}
+		}
+		after(time.Minute)
+		if row := n.table().Regions[0]; row.Session != "" {
+			t.Errorf("taken again: %+v", row)
+		}
+		api.noRuleBroken(t)
+	})
+}
+
+func TestSlowReaderOfTablesGetsTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, ""))
+		c := dial(api)
+		n := start(t, c, nil)
+		var tables []Table
+		g, err := NewRegions(Clients{Regions: c}, n.Session, RegionsConfig{Columns: 1, Rows: 1, OnTable: func(table Table) {
+			tables = append(tables, table)
+			time.Sleep(10 * time.Second)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); g.Run(ctx) }()
+		for i := range 100 {
+			time.Sleep(50 * time.Millisecond)
+			api.edit(v1alpha1.RegionLeaseName(testWorld, 0, 0), setTarget(fmt.Sprint("genesis-zone-", i+2)))
+		}
+		after(30 * time.Second)
+		stop()
+		<-ended
+		if len(tables) > 4 || tables[len(tables)-1].Regions[0].Target != "genesis-zone-101" {
+			t.Errorf("%d tables, the last says %+v", len(tables), tables[len(tables)-1].Regions)
+		}
+	})
+}
+
+func TestTableComesBackSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, ""))
+		c := dial(api)
+		n := join(t, c, nil)
+		after(time.Second)
+		c.plan = func(string, string) plan { return plan{fail: errors.New("connection refused")} }
+		api.breakWatches()
+		after(time.Minute)
+		api.edit(v1alpha1.RegionLeaseName(testWorld, 0, 0), setTarget("genesis-zone-2"))
+		c.plan = func(string, string) plan { return plan{} }
+		after(5 * time.Second)
+		if row := n.table().Regions[0]; row.Target != "genesis-zone-2" {
+			t.Errorf("%+v: still blind 5 s after the outage", row)
+		}
+	})
+}
+
+func FuzzLedgerReadsAnyLease(f *testing.F) {
+	f.Add("genesis-r-1-1", "genesis", "region", "1-1", "genesis-zone-1#3", int32(4), "genesis-zone-1", "7")
+	f.Add("genesis-zone-1", "genesis", "session", "", "genesis-zone-1_uid", int32(4), "", "8")
+	f.Fuzz(func(t *testing.T, name, world, kind, region, holder string, transitions int32, target, version string) {
+		l := newLedger(shape{world: testWorld, columns: 4, rows: 2}, func() {}, func(string, error) {})
+		lease := regionLease(0, 0, holder, transitions, target)
+		lease.Name, lease.ResourceVersion = name, version
+		lease.Labels = map[string]string{v1alpha1.LabelWorld: world, v1alpha1.LabelLease: kind, v1alpha1.LabelRegion: region}
+		if err := l.Replace([]any{lease}, version); err != nil {
+			t.Fatal(err)
+		}
+		table := l.table()
+		if len(table.Regions) != 8 || len(table.Sessions) > 1 {
+			t.Errorf("table %+v", table)
+		}
+		for _, row := range table.Regions {
+			if row.Session != "" {
+				t.Errorf("a region without a live session is owned: %+v", row)
+			}
+		}
+		l.wanted(func(r regionFacts) bool { a, _ := decideRegion(r, zone1, 4); return a != leave })
+	})
+}
