@@ -41,6 +41,7 @@ type Replica struct {
 	components []component // by number
 	held       []held
 	heldSince  int64
+	resetNext  bool // the next news of the owner go on from an earlier state
 	stale      bool // not confirmed by the snapshot that is under way
 }
 
@@ -148,7 +149,8 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		return
 	}
 	r.Epoch, r.Home, r.Account, r.stale = f.Epoch, f.Home, f.Account, false
-	r.Reset = r.Reset || f.Reset
+	r.Reset = r.Reset || f.Reset || r.resetNext
+	r.resetNext = false
 	if !s.update(r, f) {
 		s.Counters.Malformed++
 	}
@@ -168,6 +170,7 @@ func (s *Store) leave(r *Replica, f *Frame) {
 // transfer is the old owner's sign-off: from here the new owner's messages count, those that came early first.
 func (s *Store) transfer(r *Replica, f *Frame) {
 	r.Owner, r.Epoch, r.Home, r.stale = f.To, f.Epoch, f.Home, false
+	r.resetNext = r.resetNext || f.Reset
 	if !s.interested(f.Chunk, r.Account) {
 		s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
 		return
@@ -179,7 +182,7 @@ func (s *Store) transfer(r *Replica, f *Frame) {
 
 // adopt makes the sender the owner: the old one is dead, or did not sign off in time.
 func (s *Store) adopt(r *Replica, from string, f *Frame) {
-	r.Owner, r.Epoch = from, f.Epoch
+	r.Owner, r.Epoch, r.resetNext = from, f.Epoch, true // what the old owner said last may never have come
 	s.applyOwner(r, f)
 }
 
@@ -219,7 +222,7 @@ func (s *Store) Expire(tick int64) {
 			s.holding = append(s.holding, id)
 		default:
 			s.Counters.HoldExpired++
-			r.Owner, r.Epoch = r.held[0].from, r.held[0].frame.Epoch
+			r.Owner, r.Epoch, r.resetNext = r.held[0].from, r.held[0].frame.Epoch, true
 			s.release(r)
 		}
 	}

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spatialcells/spatialcells/node/client"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/store"
 	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
@@ -41,6 +43,8 @@ type Cluster struct {
 	mail     []letter // by due time, then by sequence
 	sequence uint64
 	conns    zone.ConnID
+	cut      map[pair]bool
+	stream   map[pair]int // counts the lives of a link: replication of an earlier one is lost
 }
 
 // Node is one simulated node. Its incarnations are numbered; Engine is nil while it is down.
@@ -73,15 +77,23 @@ type Client struct {
 	Open    bool
 	Closed  *zone.ClientClose
 	number  uint64
+
+	welcomed *wire.Welcome // that number belongs to
+	before   *wire.Welcome // of the connection before
 }
 
 // letter is something on its way to a node, of the session it was sent to.
 type letter struct {
 	due      time.Duration
 	sequence uint64
-	to       string // session
+	from, to string // sessions; from is "" for what comes from no peer
 	deliver  func(*zone.Inbox)
 }
+
+// pair names a link; a is the smaller session.
+type pair struct{ a, b string }
+
+func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 
 // New returns a cluster whose nodes are linked and hold their regions.
 func New(o Options) (*Cluster, error) {
@@ -95,7 +107,7 @@ func New(o Options) (*Cluster, error) {
 	if o.StoreDelay == 0 {
 		o.StoreDelay = time.Millisecond
 	}
-	c := &Cluster{Grid: g, Store: &store.Memory{}, options: o, Now: time.Second}
+	c := &Cluster{Grid: g, Store: &store.Memory{}, options: o, Now: time.Second, cut: map[pair]bool{}, stream: map[pair]int{}}
 	for i := range o.Nodes {
 		n := &Node{Ordinal: i, phase: time.Duration(i) * zone.TickDuration / time.Duration(o.Nodes)}
 		c.Nodes = append(c.Nodes, n)
@@ -153,6 +165,34 @@ func (c *Cluster) Kill(n *Node) {
 	}
 }
 
+// Cut breaks the link of two nodes: replication under way is lost, reliable messages wait for Mend.
+func (c *Cluster) Cut(a, b *Node) {
+	p := pairOf(a.Session(), b.Session())
+	if c.cut[p] || a.Engine == nil || b.Engine == nil {
+		return
+	}
+	c.cut[p] = true
+	c.stream[p]++
+	a.inbox.Peers = append(a.inbox.Peers, zone.PeerEvent{Session: b.Session(), Kind: zone.PeerDown})
+	b.inbox.Peers = append(b.inbox.Peers, zone.PeerEvent{Session: a.Session(), Kind: zone.PeerDown})
+	for _, n := range []*Node{a, b} {
+		n.inbox.Replication = slices.DeleteFunc(n.inbox.Replication, func(x zone.PeerBytes) bool {
+			return pairOf(x.Session, n.Session()) == p
+		})
+	}
+}
+
+// Mend makes a new connection of two nodes whose link was cut.
+func (c *Cluster) Mend(a, b *Node) {
+	p := pairOf(a.Session(), b.Session())
+	if !c.cut[p] || a.Engine == nil || b.Engine == nil {
+		return
+	}
+	delete(c.cut, p)
+	a.inbox.Peers = append(a.inbox.Peers, zone.PeerEvent{Session: b.Session(), Kind: zone.PeerUp})
+	b.inbox.Peers = append(b.inbox.Peers, zone.PeerEvent{Session: a.Session(), Kind: zone.PeerUp})
+}
+
 // Revoke declares the session of a killed node dead and gives its regions to others.
 func (c *Cluster) Revoke(session string, heir *Node) {
 	for _, other := range c.Nodes {
@@ -196,7 +236,7 @@ func (c *Cluster) Resume(cl *Client, n *Node) {
 func (c *Cluster) connect(cl *Client, n *Node, info zone.ClientConnected) {
 	c.conns++
 	info.FreshSecret = fmt.Sprintf("secret-%d", c.conns)
-	cl.Node, cl.Conn, cl.Open, cl.Closed = n, c.conns, true, nil
+	cl.Node, cl.Conn, cl.Open, cl.Closed, cl.before = n, c.conns, true, nil, cl.Welcome
 	n.inbox.Clients = append(n.inbox.Clients, zone.ClientEvent{Conn: cl.Conn, Connected: &info})
 }
 
@@ -206,9 +246,18 @@ func (c *Cluster) Close(cl *Client) {
 	cl.Node.inbox.Clients = append(cl.Node.inbox.Clients, zone.ClientEvent{Conn: cl.Conn, Closed: true})
 }
 
-// Send sends an input of a client and returns its number.
+// Send sends an input of a client and returns its number; 0 if as many are unanswered as may be.
 func (c *Cluster) Send(cl *Client, in *wire.Input) uint64 {
-	cl.number = max(cl.number+1, cl.Acked()+1)
+	if cl.Welcome == cl.before {
+		return 0 // not welcomed on this connection yet
+	}
+	if cl.Welcome != cl.welcomed {
+		cl.welcomed, cl.number = cl.Welcome, cl.Welcome.NextInput-1
+	}
+	if cl.number-cl.Acked() >= route.Window {
+		return 0
+	}
+	cl.number++
 	in.Number = cl.number
 	c.message(cl, &wire.ClientEnvelope{Message: &wire.ClientEnvelope_Input{Input: in}})
 	return in.Number
@@ -288,7 +337,7 @@ func (c *Cluster) step(n *Node) {
 func (c *Cluster) deliver(n *Node) {
 	kept := c.mail[:0]
 	for _, l := range c.mail {
-		if l.to == n.Session() && l.due <= c.Now {
+		if l.to == n.Session() && l.due <= c.Now && (l.from == "" || !c.cut[pairOf(l.from, l.to)]) {
 			l.deliver(&n.inbox)
 			continue
 		}
@@ -297,36 +346,43 @@ func (c *Cluster) deliver(n *Node) {
 	c.mail = kept
 }
 
-func (c *Cluster) post(to string, delay time.Duration, deliver func(*zone.Inbox)) {
+// post sends a letter. Letters of one kind from one sender are given the same delay, so they stay in order.
+func (c *Cluster) post(from, to string, delay time.Duration, deliver func(*zone.Inbox)) {
 	c.sequence++
-	c.mail = append(c.mail, letter{c.Now + delay, c.sequence, to, deliver})
-	slices.SortStableFunc(c.mail, func(a, b letter) int {
-		if a.due != b.due {
-			return int(a.due - b.due)
-		}
-		return int(a.sequence) - int(b.sequence)
+	l := letter{c.Now + delay, c.sequence, from, to, deliver}
+	i, _ := slices.BinarySearchFunc(c.mail, l, func(a, b letter) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.sequence, b.sequence))
 	})
+	c.mail = slices.Insert(c.mail, i, l)
 }
 
 // collect carries out what a step asked for.
 func (c *Cluster) collect(n *Node, out *zone.Outbox) {
 	from, now := n.Session(), c.Now
 	for _, b := range out.Replication {
-		c.post(b.Session, c.options.LinkDelay, func(in *zone.Inbox) {
+		p := pairOf(from, b.Session)
+		stream := c.stream[p]
+		if c.cut[p] {
+			continue
+		}
+		c.post(from, b.Session, c.options.LinkDelay, func(in *zone.Inbox) {
+			if c.stream[p] != stream {
+				return
+			}
 			in.Replication = append(in.Replication, zone.PeerBytes{Session: from, Bytes: b.Bytes, At: now + c.options.LinkDelay})
 		})
 	}
 	for _, b := range out.Reliable {
-		c.post(b.Session, c.options.LinkDelay, func(in *zone.Inbox) {
+		c.post(from, b.Session, c.options.LinkDelay, func(in *zone.Inbox) {
 			in.Reliable = append(in.Reliable, zone.PeerBytes{Session: from, Bytes: b.Bytes, At: now + c.options.LinkDelay})
 		})
 	}
 	for _, r := range out.Store {
 		answer := c.Store.Do(r)
-		c.post(from, c.options.StoreDelay, func(in *zone.Inbox) { in.Store = append(in.Store, answer) })
+		c.post("", from, c.options.StoreDelay, func(in *zone.Inbox) { in.Store = append(in.Store, answer) })
 	}
 	for _, r := range out.Chunks {
-		c.post(from, 0, func(in *zone.Inbox) {
+		c.post("", from, 0, func(in *zone.Inbox) {
 			in.Chunks = append(in.Chunks, zone.ChunkAnswer{Chunk: r.Chunk, Encoding: wire.ChunkData_ENCODING_RLE, Payload: []byte{1}})
 		})
 	}

@@ -12,7 +12,7 @@ import (
 
 const edge = int64(15 * 32)
 
-func pair(t *testing.T) *Cluster {
+func two(t *testing.T) *Cluster {
 	return start(t, Options{Columns: 2, Rows: 1, RegionEdgeChunks: 15, Nodes: 2})
 }
 
@@ -26,7 +26,7 @@ func login(t *testing.T, c *Cluster, n *Node, account uint64, x, y int64) *Clien
 // TestAResumeAtAnotherGateway: the socket is lost, the client comes back elsewhere; its entity stayed, its numbers go on,
 // nothing vanishes for it or for others.
 func TestAResumeAtAnotherGateway(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	a, b := login(t, c, c.Nodes[0], 1, 100, 100), login(t, c, c.Nodes[0], 2, 110, 100)
 	id := a.Own().ID
 	c.Walk(a, torus.Pos{X: 140, Y: 100})
@@ -50,7 +50,7 @@ func TestAResumeAtAnotherGateway(t *testing.T) {
 
 // TestALostSocketSendsTheMasterToRest, after the resume window, and a login wakes it where it stood.
 func TestALostSocketSendsTheMasterToRest(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	a, b := login(t, c, c.Nodes[0], 1, 100, 100), login(t, c, c.Nodes[1], 2, 110, 100)
 	id := a.Own().ID
 	c.Walk(a, torus.Pos{X: 120, Y: 120})
@@ -70,7 +70,7 @@ func TestALostSocketSendsTheMasterToRest(t *testing.T) {
 
 // TestASecondLoginDisplacesTheFirst, on another node as well.
 func TestASecondLoginDisplacesTheFirst(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	a := login(t, c, c.Nodes[0], 1, 100, 100)
 	b := c.Login(c.Nodes[1], 1, nil)
 	until(t, c, 300, "the second is in", settled(b))
@@ -85,7 +85,7 @@ func TestASecondLoginDisplacesTheFirst(t *testing.T) {
 
 // TestAFencedNodeIsSilent: it makes no step from its deadline on; the step it was in is not lost; it thaws in place.
 func TestAFencedNodeIsSilent(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	a, b := login(t, c, c.Nodes[0], 1, 100, 100), login(t, c, c.Nodes[1], 2, 110, 100)
 	c.Walk(a, torus.Pos{X: 150, Y: 100}, torus.Pos{X: 200, Y: 100})
 	run(t, c, 5)
@@ -109,7 +109,7 @@ func TestAFencedNodeIsSilent(t *testing.T) {
 // TestAKilledNodeIsRecovered: its regions go to another node, which brings its masters back from the store; their gateways
 // go on, and nobody else notices more than a marked reset.
 func TestAKilledNodeIsRecovered(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	mine := login(t, c, c.Nodes[1], 1, 100, 100)  // simulated by node 0, gateway node 1
 	other := login(t, c, c.Nodes[1], 2, 110, 100) // the same
 	away := login(t, c, c.Nodes[1], 3, edge+200, 100)
@@ -136,7 +136,7 @@ func TestAKilledNodeIsRecovered(t *testing.T) {
 
 // TestASaveOfTheDeadIsRefused: the record belongs to who recovered it.
 func TestASaveOfTheDeadIsRefused(t *testing.T) {
-	c := pair(t)
+	c := two(t)
 	mine := login(t, c, c.Nodes[1], 1, 100, 100)
 	run(t, c, 200)
 	before := c.Store.Records()[0]

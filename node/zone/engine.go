@@ -305,6 +305,10 @@ func (e *Engine) readReplication(b PeerBytes) {
 		return
 	}
 	p.heard = e.tick
+	arrived := e.tick
+	if b.At > 0 && b.At < e.boot { // what waited for this step is as old as its wait
+		arrived -= int64((e.boot - b.At) / TickDuration)
+	}
 	var frame ghost.Frame
 	err := ghost.EachField(b.Bytes, func(num protowire.Number, v uint64, body []byte) error {
 		switch num {
@@ -317,7 +321,7 @@ func (e *Engine) readReplication(b PeerBytes) {
 				return err
 			}
 			e.stats.FramesIn++
-			e.gate.replicas.Apply(e.tick, b.Session, &frame)
+			e.gate.replicas.Apply(arrived, b.Session, &frame)
 		case batchSnapshots:
 			return e.readSnapshotMark(b.Session, body)
 		}

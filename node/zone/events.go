@@ -55,7 +55,7 @@ type PeerBytes struct {
 	// Session is the sender in an Inbox and the receiver in an Outbox.
 	Session string
 	Bytes   []byte
-	// At is the boot-time clock when the bytes arrived; for latency histograms only.
+	// At is the boot-time clock when the bytes arrived: what waits for a step grows older meanwhile.
 	At time.Duration
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/ghost"
 	"github.com/spatialcells/spatialcells/node/handoff"
 	"github.com/spatialcells/spatialcells/node/partition"
@@ -110,7 +111,7 @@ func (s *sim) offered(from string, m *wire.Offer) {
 	}
 	if from == s.self { // the region came to this node while the entity was on its way there
 		if o := s.outgoing.Get(id); o != nil && !o.Accepted && live != nil {
-			s.takeBack(id, epoch, int(m.TargetRegion))
+			s.takeBack(id, o, epoch, int(m.TargetRegion))
 			return
 		}
 		if t, ok := s.known.Tombstone(id); ok && t.Epoch == epoch {
@@ -182,7 +183,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 }
 
 // takeBack: the target region came to this node while the entity was frozen for the one before.
-func (s *sim) takeBack(id ecs.EntityID, epoch ecs.Epoch, target int) {
+func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing, epoch ecs.Epoch, target int) {
 	if r := s.regions[target]; r == nil || !r.active {
 		return // asked again when it is due
 	}
@@ -190,7 +191,7 @@ func (s *sim) takeBack(id ecs.EntityID, epoch ecs.Epoch, target int) {
 	s.world.Frozen.Remove(id)
 	a := s.authority.Get(id)
 	expect := a.epoch
-	s.queue(id)
+	s.unfreeze(id, o)
 	a.epoch, a.home = epoch.Transferred(1), s.grid.RegionAt(target) // the offered epoch may still reach the one before
 	s.Moved(id)
 	if sv := s.saving.Get(id); sv != nil {
@@ -223,9 +224,14 @@ func (s *sim) signOff(to string, id ecs.EntityID, a *authority, o *handoff.Outgo
 	chunk := s.grid.ChunkKey(s.grid.ChunkOf(s.game.Position.Get(id).At))
 	s.broadcastFrame(id, &ghost.Frame{
 		Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: o.Epoch, Chunk: chunk, Home: uint32(o.Region), To: to,
+		Reset: s.tick-o.FrozenTick > jumpTicks,
 	})
 	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: o.Epoch, Region: o.Region, To: to, Chunk: a.chunk, NewChunk: chunk})
 }
+
+// jumpTicks is how long an entity may stand frozen before it must be marked: observers walk it on meanwhile, a fifth of a
+// metre a tick.
+const jumpTicks = 8
 
 // thaw takes a refused entity back, with an epoch above the burned one.
 func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
@@ -236,7 +242,7 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		return
 	}
 	s.world.Frozen.Remove(id)
-	s.queue(id)
+	s.unfreeze(id, o)
 	expect := a.epoch
 	a.epoch = o.Epoch.Transferred(1)
 	s.backOff[id] = s.tick + handoff.BackOffTicks
@@ -247,6 +253,15 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 	}
 	s.note("handoff of entity %v to region %v was refused: %s; next try in %v", id, s.grid.RegionAt(o.Region), reason,
 		time.Duration(handoff.BackOffTicks)*TickDuration)
+}
+
+// unfreeze tells observers where an entity really is that stood frozen for long.
+func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
+	st := s.queue(id)
+	if s.tick-o.FrozenTick > jumpTicks {
+		st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
+		st.reset = true
+	}
 }
 
 func (s *sim) offerDurable(m *wire.OfferDurable) {
