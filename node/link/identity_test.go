@@ -38,7 +38,7 @@ func TestOlderTLSIsRefused(t *testing.T) {
 }
 
 func TestANewConnectionOfAPeerReplacesItsOldOne(t *testing.T) {
-	m := start(t, "m#1")
+	m := start(t, "m#1", func(c *Config) { c.Limits.IdleTimeout = 2 * patience })
 	identity := newIdentity(t)
 	m.SetPeers([]Peer{{Session: "b#1", KeyHash: identity.KeyHash()}})
 	hello := m.hello("m#1", 0)
