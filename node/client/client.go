@@ -85,8 +85,8 @@ type Stats struct {
 	// Dropped inputs were unanswered when a resume became a fresh login; Unknown ones were carried out, and their result
 	// was lost with a connection.
 	Dropped, Unknown int
-	// Heard is when the gateway was heard last, if only by a Pong.
-	Heard time.Time
+	// Heard is when the gateway was heard last, if only by a Pong; Batch when it last told something of the world.
+	Heard, Batch time.Time
 }
 
 // Client is one account in the world: a socket that is kept up, around a Model. All methods may be called from any
@@ -274,7 +274,9 @@ func (c *Client) Connected() bool {
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stats
+	s := c.stats
+	s.Batch = c.heardAt
+	return s
 }
 
 // Done is closed when the client has ended; Err says why.

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -56,6 +58,7 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	}
 	s.stale = false
 	jump := u.Reset_ || u.Appear
+	slices.SortStableFunc(u.Components, func(a, b *wire.ComponentUpdate) int { return cmp.Compare(b.AgeTicks, a.AgeTicks) }) // as it happened
 	for _, c := range u.Components {
 		m.component(s, c, jump)
 	}
