@@ -19,6 +19,8 @@ import (
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
+var updateOptions = metav1.UpdateOptions{}
+
 var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
 // modelAPI keeps Leases as the API server does: one counter of versions, a PUT needs uid and resourceVersion of what is

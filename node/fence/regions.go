@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -116,7 +117,7 @@ func (g *Regions) noteForeign(name string, err error) {
 func (g *Regions) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { g.reflector().RunWithContext(ctx) })
+	running.Go(func() { g.reflector().RunWithContext(klog.NewContext(ctx, logr.FromSlogHandler(g.log.Handler()))) })
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	var last *Table

@@ -268,13 +268,17 @@ func (s *Session) Release(ctx context.Context) error {
 	s.deadline.revoke()
 	s.renewing <- struct{}{}
 	defer func() { <-s.renewing }()
+	var cause error
 	for {
 		held, err := s.tryRelease(ctx)
 		if !held {
 			return nil
 		}
+		if ctx.Err() == nil {
+			cause = err
+		}
 		if pause(ctx, s.cfg.RenewPeriod/4) != nil {
-			return fmt.Errorf("releasing session %s: %w", s.Session(), errors.Join(ctx.Err(), err))
+			return fmt.Errorf("releasing session %s: %w", s.Session(), errors.Join(ctx.Err(), cause))
 		}
 	}
 }
