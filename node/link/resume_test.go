@@ -267,3 +267,20 @@ func checkAlternates(t *testing.T, n *node, peer string) {
 		}
 	}
 }
+
+func TestOnlyWhatWasFramedCanBeAcknowledged(t *testing.T) {
+	o := outgoing{limits: Limits{}.withDefaults()}
+	if _, err := o.start(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.pushReliable([]byte("waits")); err != nil {
+		t.Fatal(err)
+	}
+	if o.ack(1) {
+		t.Error("acknowledged before it was framed")
+	}
+	o.fill(nil, 0, false)
+	if !o.ack(1) || !o.ack(1) || len(o.reliable) != 0 {
+		t.Error("not acknowledged, or not twice")
+	}
+}
