@@ -442,15 +442,18 @@ func TestAFloodIsRateLimitedAfterItsBurst(t *testing.T) {
 }
 
 func TestAFloodOfControlFramesIsRateLimited(t *testing.T) {
-	w := start(t, func(c *Config) { c.Limits.MessagesPerSecond = 0.001; c.Limits.Burst = 20 })
-	c, _ := w.login("7")
-	for i := range 40 {
-		kind := websocket.PingMessage + i%2
-		if c.ws.WriteControl(kind, []byte("x"), time.Now().Add(patience)) != nil {
-			break
-		}
+	for name, kind := range map[string]int{"pings": websocket.PingMessage, "pongs": websocket.PongMessage} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, func(c *Config) { c.Limits.MessagesPerSecond = 0.001; c.Limits.Burst = 20 })
+			c, _ := w.login("7")
+			for range 40 {
+				if c.ws.WriteControl(kind, []byte("x"), time.Now().Add(patience)) != nil {
+					break
+				}
+			}
+			w.expectEnd(c, wire.Disconnected_REASON_RATE_LIMITED)
+		})
 	}
-	w.expectEnd(c, wire.Disconnected_REASON_RATE_LIMITED)
 }
 
 func TestAMessageThatTricklesInIsNoSignOfLife(t *testing.T) {

@@ -89,6 +89,20 @@ func TestAWriteWithoutProgressIsASlowReader(t *testing.T) {
 	eventually(t, "seat given back", func() bool { return w.Connections() == 0 })
 }
 
+func TestAClosingSocketDoesNotWaitForAStuckClient(t *testing.T) {
+	w := start(t, func(c *Config) {
+		c.Limits.Backlog = 64 << 20
+		c.Limits.Stall = time.Hour
+		c.Limits.Farewell = 100 * time.Millisecond
+	})
+	_, id := w.login("7")
+	for range 400 { // a write is under way that cannot end
+		w.Send(zone.ClientBytes{Conn: id, Bytes: make([]byte, 64<<10)})
+	}
+	w.CloseConn(zone.ClientClose{Conn: id, Reason: wire.Disconnected_REASON_DISPLACED, Detail: "elsewhere"})
+	eventually(t, "seat given back", func() bool { return w.Connections() == 0 })
+}
+
 func TestAReaderThatIsSlowButReadsIsKept(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	server, peer := net.Pipe()

@@ -199,7 +199,9 @@ func (f *fields) height(x, y int) int16 {
 	px, py := f.x0+int64(x), f.y0+int64(y)
 	rough := f.rough.at(px, py)
 	h := f.shape.at(px, py) - f.sea
-	h += float64(f.hills.at(px, py) * float64(f.scale*float64(5+float64(25*rough))))
+	hills := f.hills.at(px, py)
+	h += float64(hills * float64(f.scale*float64(5+float64(35*rough))))
+	h += float64(rough * float64(16*smooth(0.14, 0.17, hills))) // bluffs along a contour of the hills, too steep to walk
 	h += float64(f.detail.at(px, py) * float64(0.9+float64(1.6*rough)))
 	return int16(math.Round(h))
 }
