@@ -43,6 +43,7 @@ type Replica struct {
 	heldSince  int64
 	resetNext  bool // the next news of the owner go on from an earlier state
 	stale      bool // not confirmed by the snapshot that is under way
+	missing    bool // the snapshot that should have it does not; it may be in the next chunk's
 }
 
 type component struct {
@@ -86,11 +87,12 @@ type Store struct {
 	vanished  []Vanished
 	holding   []ecs.EntityID
 	spare     []ecs.EntityID
+	missing   map[string][]ecs.EntityID // by the owner whose snapshot lacks them
 }
 
 // New returns an empty store.
 func New(dead func(session string) bool, interested func(chunk, account uint64) bool) *Store {
-	return &Store{dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}}
+	return &Store{dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, missing: map[string][]ecs.EntityID{}}
 }
 
 // Get returns a replica or nil.
@@ -148,9 +150,9 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		s.transfer(r, f)
 		return
 	}
-	r.Epoch, r.Home, r.Account, r.stale = f.Epoch, f.Home, f.Account, false
+	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
 	r.Reset = r.Reset || f.Reset || r.resetNext
-	r.resetNext = false
+	r.resetNext = r.resetNext && f.Kind != wire.EntityFrame_KIND_SNAPSHOT // until all of it has come
 	if !s.update(r, f) {
 		s.Counters.Malformed++
 	}
@@ -169,7 +171,7 @@ func (s *Store) leave(r *Replica, f *Frame) {
 
 // transfer is the old owner's sign-off: from here the new owner's messages count, those that came early first.
 func (s *Store) transfer(r *Replica, f *Frame) {
-	r.Owner, r.Epoch, r.Home, r.stale = f.To, f.Epoch, f.Home, false
+	r.Owner, r.Epoch, r.Home, r.stale, r.missing = f.To, f.Epoch, f.Home, false, false
 	r.resetNext = r.resetNext || f.Reset
 	if !s.interested(f.Chunk, r.Account) {
 		s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
@@ -264,6 +266,9 @@ func (r *Replica) set(number uint32, body []byte, since int64) {
 		r.removed, r.changed = r.removed|bit, r.changed&^bit
 	case found:
 		c := &r.components[i]
+		if r.changed&bit != 0 && c.since != since {
+			r.Reset = true // a value between was never told: what follows from it may jump
+		}
 		c.body, c.since = append(c.body[:0], body...), since
 		r.changed, r.removed = r.changed|bit, r.removed&^bit
 	default:
@@ -316,15 +321,38 @@ func (s *Store) BeginSnapshot(chunk uint64, owner string) {
 	}
 }
 
-// EndSnapshot removes from a chunk what the snapshot of an owner should have confirmed and did not: its own replicas, and
-// those of dead owners at home in one of the regions that the snapshot covers.
+// Interrupted: the stream of an owner broke, so news of its replicas may be missing. The next ones may jump.
+func (s *Store) Interrupted(owner string) {
+	for _, r := range s.replicas {
+		if r.Owner == owner {
+			r.resetNext = true
+		}
+	}
+}
+
+// EndSnapshot notes what the snapshot of a chunk should have confirmed and did not: the owner's own replicas, and those of
+// dead owners at home in one of the regions that it covers. They may have moved to a chunk whose snapshot is still on its
+// way, so they stay until Sweep.
 func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
-	for _, id := range slices.Clone(s.residents.In(chunk)) {
+	for _, id := range s.residents.In(chunk) {
 		r := s.replicas[id]
 		if slices.Contains(homes, r.Home) && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)) {
+			if !r.missing {
+				r.missing = true
+				s.missing[owner] = append(s.missing[owner], id)
+			}
+		}
+	}
+}
+
+// Sweep removes what all snapshots of an owner together did not confirm. Call it when none of them is on its way.
+func (s *Store) Sweep(owner string) {
+	for _, id := range s.missing[owner] {
+		if r := s.replicas[id]; r != nil && r.missing {
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}
+	delete(s.missing, owner)
 }
 
 // Touched returns the replicas that changed since the last Settle, in the order of their first change. Replicas that were

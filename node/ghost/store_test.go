@@ -196,11 +196,13 @@ func TestReplicasOfTheDeadStayUntilASnapshotCoversTheirHome(t *testing.T) {
 	w.deliver(t, step{"a", f})
 	w.dead["a"] = true
 	w.EndSnapshot(1, "b", []uint32{4})
+	w.Sweep("b")
 	w.deliver(t)
 	if w.Get(id) == nil {
 		t.Fatal("it vanished by a snapshot that does not speak of its home")
 	}
 	w.EndSnapshot(1, "b", []uint32{4, 5})
+	w.Sweep("b")
 	w.deliver(t)
 	if w.Get(id) != nil || !w.blinked {
 		t.Fatal("it stays though its home's new holder does not have it")
@@ -212,17 +214,23 @@ func TestASnapshotRemovesOnlyWhatItsOwnerDidNotConfirm(t *testing.T) {
 	w.deliver(t, step{"a", snapshot(0, 1, 10)})
 	w.BeginSnapshot(1, "b")
 	w.EndSnapshot(1, "b", []uint32{0})
+	w.Sweep("b")
 	if w.Get(id) == nil {
 		t.Fatal("a snapshot of b removed a replica of a")
 	}
 	w.BeginSnapshot(1, "a")
 	w.deliver(t, step{"a", snapshot(0, 1, 11)})
 	w.EndSnapshot(1, "a", []uint32{0})
+	w.Sweep("a")
 	if w.Get(id) == nil {
 		t.Fatal("it was confirmed and removed")
 	}
 	w.BeginSnapshot(1, "a")
 	w.EndSnapshot(1, "a", []uint32{0})
+	if w.Get(id) == nil {
+		t.Fatal("it went before the other snapshots of its owner were here")
+	}
+	w.Sweep("a")
 	if w.Get(id) != nil {
 		t.Fatal("it was not confirmed and stays")
 	}

@@ -14,7 +14,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 24, "how many seeds the soak runs")
 	firstSeed = flag.Int64("first-seed", 1, "the first of them")
-	verbose   = flag.Bool("trace", false, "print what the soak does")
+	verbose   = flag.Bool("narrate", false, "print what the soak does")
 )
 
 // soak is one random life of a small world: players who walk around a corner of regions, lose their sockets, come back and

@@ -21,6 +21,7 @@ type gate struct {
 	observers interest.Subscriptions[uint64] // accounts by chunk
 	holders   map[uint64][]string            // by observed chunk: where we are subscribed, sorted
 	ready     map[uint64][]string            // by observed chunk: whose snapshot is complete, sorted
+	awaited   map[string]int                 // snapshots on their way, by session
 	add, drop map[string][]uint64            // subscriptions to tell, by session
 	fetching  map[uint64][]uint64            // by chunk: accounts that wait for the payload
 	seenUp    map[string]bool                // peers whose replication stream was up before
@@ -34,7 +35,7 @@ func newGate(e *Engine) *gate {
 	g := &gate{
 		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
 		holders: map[uint64][]string{}, ready: map[uint64][]string{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
-		fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
+		awaited: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
 	return g
@@ -93,6 +94,7 @@ func (g *gate) subscribe(chunk uint64) {
 
 func (g *gate) ask(session string, chunk uint64) {
 	g.add[session] = append(g.add[session], chunk)
+	g.awaited[session]++
 	g.unready(session, chunk)
 	g.replicas.BeginSnapshot(chunk, session)
 }
@@ -142,6 +144,7 @@ func (g *gate) observedChunks() []uint64 {
 func (g *gate) peerUp(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
+	delete(g.awaited, session)
 	for _, chunk := range g.observedChunks() {
 		if _, found := slices.BinarySearch(g.holders[chunk], session); found {
 			g.ask(session, chunk)
@@ -149,6 +152,7 @@ func (g *gate) peerUp(session string) {
 	}
 	if g.seenUp[session] {
 		g.resync = true
+		g.replicas.Interrupted(session)
 	}
 	g.seenUp[session] = true
 	for _, account := range g.order {
@@ -171,6 +175,9 @@ func (g *gate) peerDead(session string) {
 
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	g.replicas.EndSnapshot(chunk, from, homes)
+	if g.awaited[from] = max(g.awaited[from]-1, 0); g.awaited[from] == 0 {
+		g.replicas.Sweep(from)
+	}
 	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
 		return
 	}

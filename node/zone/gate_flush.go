@@ -138,7 +138,11 @@ func (g *gate) spread() {
 		if g.replicas.Get(r.Entity) != r {
 			continue
 		}
-		g.update = r.AppendUpdate(g.update[:0], g.tick)
+		if r.New { // who has seen it knows an earlier replica of it
+			g.update, r.Reset = r.AppendAll(g.update[:0], g.tick), true
+		} else {
+			g.update = r.AppendUpdate(g.update[:0], g.tick)
+		}
 		encoded := g.encodeUpdate(r, g.update)
 		g.stats.Encoded++
 		g.eachAccount(r.Chunk, r.Previous, r.Account, func(s *session) {
@@ -153,6 +157,9 @@ func (g *gate) spread() {
 		})
 	}
 	for _, v := range g.replicas.Vanished() {
+		if g.replicas.Get(v.Entity) != nil {
+			continue // it is back already
+		}
 		g.eachAccount(v.Chunk, v.Chunk, v.Account, func(s *session) { s.vanish(v.Entity, v.Reason) })
 	}
 }
