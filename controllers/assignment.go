@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,40 +124,43 @@ func (s *scene) targets() placement.Table {
 func (r *WorldReconciler) settleRegions(ctx context.Context, s *scene) error {
 	want := s.targets()
 	var changed []int
-	freed := map[int32]int{}
 	updates := map[int]*coordinationv1.Lease{}
 	for i, lease := range s.regions {
 		if lease == nil {
 			continue
 		}
-		t, holder := s.tenureOf(i)
+		t, _ := s.tenureOf(i)
 		if update := s.settle(lease, t, want[i]); update != nil {
 			changed = append(changed, i)
 			updates[i] = update
 		}
-		if t == orphaned {
-			freed[holder]++
-		}
 	}
-	err := each(ctx, changed, func(ctx context.Context, i int) error {
-		if err := r.Update(ctx, updates[i]); err != nil {
-			return fmt.Errorf("writing region lease %s: %w", updates[i].Name, err)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for i, update := range updates {
-		s.regions[i] = update
-	}
+	freed, err := r.writeRegions(ctx, s, changed, updates)
 	if n, to := s.redistributed(changed, want); n > 0 {
 		s.notify(noticeRedistributed(n, to))
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(freed)) {
 		s.notify(noticeFreed(s.world.Name, ordinal, freed[ordinal]))
 	}
-	return nil
+	return err
+}
+
+// writeRegions writes region Leases, puts those that were written into the scene, and counts what it freed by former node.
+func (r *WorldReconciler) writeRegions(ctx context.Context, s *scene, changed []int, updates map[int]*coordinationv1.Lease) (map[int32]int, error) {
+	freed, mu := map[int32]int{}, sync.Mutex{}
+	err := each(ctx, changed, func(ctx context.Context, i int) error {
+		if err := r.Update(ctx, updates[i]); err != nil {
+			return fmt.Errorf("writing region lease %s: %w", updates[i].Name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if t, holder := s.tenureOf(i); t == orphaned {
+			freed[holder]++
+		}
+		s.regions[i] = updates[i]
+		return nil
+	})
+	return freed, err
 }
 
 // redistributed counts the free regions that were just promised to others than the assignment names, and says to whom.

@@ -15,6 +15,7 @@ const (
 	EventSeedMade             = "SeedMade"
 	EventDevelopmentTokens    = "DevelopmentTokens"
 	EventNodeStarted          = "NodeStarted"
+	EventNodeRestarted        = "NodeRestarted"
 	EventNodeSilent           = "NodeSilent"
 	EventNodeRecovered        = "NodeRecovered"
 	EventSessionRevoked       = "SessionRevoked"
@@ -127,6 +128,8 @@ func nodeChanges(world string, before, after *v1alpha1.WorldStatus) []notice {
 	for _, row := range after.ZoneNodes {
 		was, node := former[row.Ordinal], v1alpha1.NodeName(world, int(row.Ordinal))
 		switch {
+		case row.Session != "" && was.Session != "" && row.Session != was.Session:
+			notices = append(notices, notice{true, EventNodeRestarted, "Observe", fmt.Sprintf("%s restarted: session %s follows %s", node, row.Session, was.Session)})
 		case row.Session != "" && row.Session != was.Session:
 			notices = append(notices, notice{false, EventNodeStarted, "Observe", fmt.Sprintf("%s lives as session %s", node, row.Session)})
 		case row.State == v1alpha1.ZoneNodeSilent && was.State != v1alpha1.ZoneNodeSilent:

@@ -99,7 +99,11 @@ func (g *Guard) ensure(ctx context.Context, policy client.Object) error {
 	err = g.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		return wrap(g.Create(ctx, want), "creating %s %s", want.GetKind(), want.GetName())
+		err := g.Create(ctx, want)
+		if apierrors.IsAlreadyExists(err) { // another operator was faster; the next look compares
+			return nil
+		}
+		return wrap(err, "creating %s %s", want.GetKind(), want.GetName())
 	case err != nil:
 		return fmt.Errorf("reading %s %s: %w", want.GetKind(), want.GetName(), err)
 	case covers(have.Object, want.Object):

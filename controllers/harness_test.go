@@ -32,11 +32,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	level := slog.LevelError + 1
+	handler := slog.DiscardHandler
 	if os.Getenv("OPERATOR_LOG") != "" {
-		level = slog.LevelDebug
+		handler = slog.NewTextHandler(os.Stderr, nil)
 	}
-	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	envtest.Main(m)
 }
 
@@ -108,14 +108,21 @@ func (b *bench) startOperator() {
 	b.stop = func() { once.Do(func() { cancel(); <-done }) }
 }
 
-// world is a World of the given size with short lease timings.
+// mortal is a World of which nodes will die: its lease timings are short.
+func (b *bench) mortal(columns, rows, replicas int32) *v1alpha1.World {
+	world := b.world(columns, rows, replicas)
+	world.Spec.Fencing = v1alpha1.FencingSpec{LeaseDurationSeconds: int32(leaseDuration / time.Second), RenewDeadlineSeconds: 6, RenewPeriodSeconds: 1}
+	return world
+}
+
+// world is a World of the given size. Its nodes have time: the machine may be slow.
 func (b *bench) world(columns, rows, replicas int32) *v1alpha1.World {
 	return &v1alpha1.World{
 		ObjectMeta: metav1.ObjectMeta{Name: "genesis", Namespace: b.ns},
 		Spec: v1alpha1.WorldSpec{
 			Grid:     v1alpha1.GridSpec{Columns: columns, Rows: rows},
 			Nodes:    v1alpha1.NodesSpec{Replicas: &replicas},
-			Fencing:  v1alpha1.FencingSpec{LeaseDurationSeconds: 5, RenewDeadlineSeconds: 3, RenewPeriodSeconds: 1},
+			Fencing:  v1alpha1.FencingSpec{LeaseDurationSeconds: 30, RenewDeadlineSeconds: 20, RenewPeriodSeconds: 1},
 			Failover: v1alpha1.FailoverSpec{RedistributionDelaySeconds: new(int32(0))},
 		},
 	}
@@ -177,7 +184,7 @@ func (b *bench) await(what string, ok func() (bool, string)) {
 		if good, seen = ok(); good {
 			return
 		}
-		<-time.After(50 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	b.Fatalf("waited %s for %s; last seen: %s", patience, what, seen)
 }

@@ -27,33 +27,57 @@ type kubelets struct {
 
 	mu     sync.Mutex
 	nodes  map[string]*zoneNode
-	frozen map[string]bool // by pod name: makes no progress, renews nothing
-	halted bool            // no pod is made or ended
+	halted bool // no pod is made or ended
 }
 
+// zoneNode is one process. Its goroutine ends with the pod.
 type zoneNode struct {
-	client      client.Client
-	pod         *corev1.Pod
-	world       string
+	client client.Client
+	pod    *corev1.Pod
+	world  string
+	end    chan struct{}
+
+	mu          sync.Mutex
+	frozen      bool // makes no progress, renews nothing
 	incarnation int32
-	session     *coordinationv1.Lease
 	renewed     time.Time
 }
 
+func (n *zoneNode) run(b *bench) {
+	for {
+		select {
+		case <-n.end:
+			return
+		case <-time.After(100 * time.Millisecond):
+			n.mu.Lock()
+			if !n.frozen {
+				n.live(context.Background(), b)
+			}
+			n.mu.Unlock()
+		}
+	}
+}
+
 func startKubelets(b *bench) *kubelets {
-	k := &kubelets{b: b, stop: make(chan struct{}), done: make(chan struct{}), nodes: map[string]*zoneNode{}, frozen: map[string]bool{}}
+	k := &kubelets{b: b, stop: make(chan struct{}), done: make(chan struct{}), nodes: map[string]*zoneNode{}}
 	go func() {
 		defer close(k.done)
 		for {
 			select {
 			case <-k.stop:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 				k.step()
 			}
 		}
 	}()
-	b.Cleanup(func() { close(k.stop); <-k.done })
+	b.Cleanup(func() {
+		close(k.stop)
+		<-k.done
+		for _, node := range k.nodes {
+			close(node.end)
+		}
+	})
 	return k
 }
 
@@ -67,11 +91,6 @@ func (k *kubelets) step() {
 			for i := range sets.Items {
 				k.scale(ctx, &sets.Items[i])
 			}
-		}
-	}
-	for name, node := range k.nodes {
-		if !k.frozen[name] {
-			node.live(ctx, k.b)
 		}
 	}
 }
@@ -135,7 +154,8 @@ func (k *kubelets) makePod(ctx context.Context, set *appsv1.StatefulSet, name st
 		return
 	}
 	if world, _, err := v1alpha1.ParseNodeName(name); err == nil {
-		k.nodes[name] = &zoneNode{pod: pod, world: world, client: nodeClient(k.b, pod)}
+		k.nodes[name] = &zoneNode{pod: pod, world: world, client: nodeClient(k.b, pod), end: make(chan struct{})}
+		go k.nodes[name].run(k.b)
 	}
 }
 
@@ -155,8 +175,13 @@ func nodeClient(b *bench, pod *corev1.Pod) client.Client {
 
 // end lets a node save and release, then removes its pod.
 func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
-	if node := k.nodes[pod.Name]; node != nil && !k.frozen[pod.Name] {
-		node.release(ctx, k.b)
+	if node := k.nodes[pod.Name]; node != nil {
+		close(node.end)
+		node.mu.Lock()
+		if !node.frozen {
+			node.release(ctx, k.b)
+		}
+		node.mu.Unlock()
 	}
 	delete(k.nodes, pod.Name)
 	_ = client.IgnoreNotFound(k.b.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
@@ -177,7 +202,7 @@ func (n *zoneNode) live(ctx context.Context, b *bench) {
 	case n.incarnation != 0 && (holder != me || *lease.Spec.LeaseTransitions != n.incarnation):
 		n.incarnation = 0 // somebody ended this session: the process exits, the next life starts
 		return
-	case n.incarnation != 0 && time.Since(n.renewed) < 500*time.Millisecond:
+	case n.incarnation != 0 && time.Since(n.renewed) < time.Second:
 	case holder != "" && holder != me:
 		return
 	default:
@@ -196,7 +221,7 @@ func (n *zoneNode) renew(ctx context.Context, lease *coordinationv1.Lease, me st
 		lease.Spec.LeaseTransitions, lease.Spec.HolderIdentity, lease.Spec.AcquireTime = &next, &me, &now
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationAddress, "127.0.0.1:7777")
 	}
-	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, new(int32(5))
+	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, new(int32(1))
 	if n.client.Update(ctx, lease) == nil {
 		n.incarnation, n.renewed = next, now.Time
 	}
@@ -246,17 +271,25 @@ func (n *zoneNode) release(ctx context.Context, b *bench) {
 
 // freeze stops a node without anybody being told, as SIGSTOP would, and returns when it last renewed.
 func (k *kubelets) freeze(pod string) time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.frozen[pod] = true
-	return k.nodes[pod].renewed
+	node := k.node(pod)
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.frozen = true
+	return node.renewed
 }
 
 // thaw lets a frozen node go on. It finds out by itself what became of its session.
 func (k *kubelets) thaw(pod string) {
+	node := k.node(pod)
+	node.mu.Lock()
+	defer node.mu.Unlock()
+	node.frozen = false
+}
+
+func (k *kubelets) node(pod string) *zoneNode {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.frozen, pod)
+	return k.nodes[pod]
 }
 
 // halt stops the making and ending of pods; the nodes live on.

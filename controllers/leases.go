@@ -63,7 +63,7 @@ func (r *WorldReconciler) ensureRegionLeases(ctx context.Context, s *scene) erro
 	if err := r.foreignLease(ctx, s, v1alpha1.RegionLeaseName(s.world.Name, int(first.Column), int(first.Row))); err != nil {
 		return err
 	}
-	lost := s.begun()
+	lost := s.statefulSet != nil
 	epoch := s.highestEpoch + 1
 	if err := r.raiseHighestEpoch(ctx, s, epoch+epochStep); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (r *WorldReconciler) raiseHighestEpoch(ctx context.Context, s *scene, to in
 func (r *WorldReconciler) holdWorld(ctx context.Context, s *scene) error {
 	world := s.world.DeepCopy()
 	changed := false
-	if s.replicas() > 0 || len(s.pods) > 0 || s.statefulSet != nil && replicasOf(s.statefulSet) > 0 || len(s.ownedRegions()) > 0 {
+	if s.replicas() > 0 || len(s.pods) > 0 || s.statefulSet != nil && replicasOf(s.statefulSet) > 0 || len(s.heldRegions()) > 0 {
 		changed = controllerutil.AddFinalizer(world, v1alpha1.Finalizer)
 	} else {
 		changed = controllerutil.RemoveFinalizer(world, v1alpha1.Finalizer)

@@ -172,7 +172,7 @@ func (r *WorldReconciler) gatherStatefulSet(ctx context.Context, s *scene) error
 // gatherSessions reads the session Leases from the API server and shows them to the observer. Only a read that succeeded
 // counts; one that failed starts every observation anew.
 func (r *WorldReconciler) gatherSessions(ctx context.Context, s *scene) error {
-	ctx, cancel := context.WithTimeout(ctx, s.readPeriod())
+	ctx, cancel := context.WithTimeout(ctx, s.maxGap())
 	defer cancel()
 	list := &coordinationv1.LeaseList{}
 	began := r.Boottime()
@@ -259,10 +259,10 @@ func (s *scene) patience(session *coordinationv1.Lease) time.Duration {
 	return s.leaseDuration()
 }
 
-// readPeriod is the time between two reads of the session Leases, and the time-out of one.
+// readPeriod is the time between two reads of the session Leases.
 func (s *scene) readPeriod() time.Duration { return s.leaseDuration() / 5 }
 
-// maxGap is how far two reads may be apart and still count as watching.
+// maxGap is how far two reads may be apart and still count as watching, and so the time-out of one.
 func (s *scene) maxGap() time.Duration { return s.leaseDuration() / 2 }
 
 func (s *scene) paused() bool {

@@ -79,8 +79,8 @@ func (s *scene) tenureOf(index int) (tenure, int32) {
 	return held, ordinal
 }
 
-// ownedRegions counts the regions of each node that its live session holds.
-func (s *scene) ownedRegions() map[int32]int32 {
+// heldRegions counts the regions of each node, whether it renews in time or not.
+func (s *scene) heldRegions() map[int32]int32 {
 	counts := map[int32]int32{}
 	for i, lease := range s.regions {
 		if lease == nil {
@@ -88,6 +88,17 @@ func (s *scene) ownedRegions() map[int32]int32 {
 		}
 		if t, ordinal := s.tenureOf(i); t == held && s.sessionHeld(ordinal) {
 			counts[ordinal]++
+		}
+	}
+	return counts
+}
+
+// ownedRegions counts the regions in which life goes on: a silent node has frozen its own.
+func (s *scene) ownedRegions() map[int32]int32 {
+	counts := s.heldRegions()
+	for ordinal := range counts {
+		if s.silent(ordinal) {
+			delete(counts, ordinal)
 		}
 	}
 	return counts

@@ -96,7 +96,7 @@ func (s *scene) podsWanted() int32 {
 	if wanted == 0 || s.statefulSet == nil {
 		return wanted
 	}
-	for ordinal, regions := range s.ownedRegions() {
+	for ordinal, regions := range s.heldRegions() {
 		if regions > 0 && ordinal < replicasOf(s.statefulSet) {
 			wanted = max(wanted, ordinal+1)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -116,7 +117,7 @@ func (s *scene) zoneNodeContainer(storeAddress string) corev1.Container {
 func (s *scene) zoneNodeArgs(storeAddress string) []string {
 	spec := &s.world.Spec
 	seconds := func(n int32) string { return strconv.Itoa(int(n)) + "s" }
-	return []string{
+	args := []string{
 		"--world=" + s.world.Name,
 		"--world-uid=" + string(s.world.UID),
 		"--namespace=$(POD_NAMESPACE)",
@@ -137,6 +138,10 @@ func (s *scene) zoneNodeArgs(storeAddress string) []string {
 		"--link-port=" + strconv.Itoa(portLink),
 		"--advertise-host=$(POD_IP)",
 	}
+	if origins := spec.Gateway.AllowedOrigins; len(origins) > 0 {
+		args = append(args, "--allowed-origins="+strings.Join(origins, ","))
+	}
+	return args
 }
 
 func zoneNodeEnv() []corev1.EnvVar {

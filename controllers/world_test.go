@@ -65,7 +65,7 @@ func TestAWorldBecomesReadyAndThenCostsNoWrite(t *testing.T) {
 	b.awaitCondition(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonConverged)
 	b.awaitEvents("SeedMade", "DevelopmentTokens", "NodeStarted", "WorldReady", "FenceProven")
 	b.settled()
-	b.quiet(5 * time.Second)
+	b.quiet(8 * time.Second)
 }
 
 func (b *bench) awaitEvents(reasons ...string) {
@@ -88,7 +88,8 @@ func (b *bench) awaitEvents(reasons ...string) {
 	})
 }
 
-func TestTwoHundredFiftySixRegionsAreMadeInASecondOrThree(t *testing.T) {
+// 0.4 s on an idle machine of two cores; the bound leaves room for one that compiles beside.
+func TestTwoHundredFiftySixRegionsAreMadeAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.create(b.world(16, 16, 4))
 	var first, last time.Time
@@ -107,7 +108,7 @@ func TestTwoHundredFiftySixRegionsAreMadeInASecondOrThree(t *testing.T) {
 		}
 		return len(regions) == 256, ""
 	})
-	if took := last.Sub(first); took > 3*time.Second {
+	if took := last.Sub(first); took > 6*time.Second {
 		t.Errorf("creating 256 leases took %s", took)
 	}
 	for _, lease := range b.regions() {
