@@ -338,7 +338,7 @@ func loadRegion(req zone.StoreRequest) *step {
 type regionLoad struct {
 	req    zone.StoreRequest
 	answer zone.StoreAnswer
-	index  []indexEntry
+	index  []ecs.EntityID
 	gone   []leaving
 }
 
@@ -354,25 +354,23 @@ func (l *regionLoad) goOn() outcome {
 	chunk := l.index[:min(len(l.index), loadChunk)]
 	l.index = l.index[len(chunk):]
 	s := &step{then: func(replies []any) outcome { return l.take(chunk, replies) }}
-	for _, e := range chunk {
-		s.calls = append(s.calls, read(e.id, recordFields))
+	for _, id := range chunk {
+		s.calls = append(s.calls, read(id, recordFields))
 	}
 	return goOn(s)
 }
 
-// take keeps what is of the region. An entry whose entity has been elsewhere since it was made can only be a leftover;
-// without a record it may be a creation under way, and stays.
-func (l *regionLoad) take(chunk []indexEntry, replies []any) outcome {
-	for i, e := range chunk {
-		rec, found, err := decodeRecord(e.id, replies[i])
+// take keeps what is of the region. An entry whose entity has been elsewhere since it was made can only be a leftover; the
+// script that drops it looks at that. Without a record it may be a creation under way, and stays.
+func (l *regionLoad) take(chunk []ecs.EntityID, replies []any) outcome {
+	for i, id := range chunk {
+		rec, found, err := decodeRecord(id, replies[i])
 		switch {
 		case err != nil:
 			return failed(fmt.Errorf("loading region %s: %w", l.req.Region, err))
 		case !found:
 		case rec.Home != l.req.Region:
-			if !rec.Epoch.Less(e.epoch) {
-				l.gone = append(l.gone, leaving{e.id, l.req.Region, rec.Epoch})
-			}
+			l.gone = append(l.gone, leaving{id, l.req.Region, rec.Epoch})
 		case !rec.Resting:
 			l.answer.Records = append(l.answer.Records, rec)
 		}

@@ -191,13 +191,8 @@ func decodeReservation(reply any) (reservation, error) {
 	return r, nil
 }
 
-// indexEntry is an entity that may be in a region, and the epoch with which it came.
-type indexEntry struct {
-	id    ecs.EntityID
-	epoch zone.Epoch
-}
-
-func decodeIndex(values []any, i int) ([]indexEntry, error) {
+// decodeIndex reads the ids of an index. Their epochs are the scripts' affair, but have to be some.
+func decodeIndex(values []any, i int) ([]ecs.EntityID, error) {
 	if i >= len(values) {
 		return nil, malformed("reply without index")
 	}
@@ -205,26 +200,26 @@ func decodeIndex(values []any, i int) ([]indexEntry, error) {
 	if !ok || len(flat)%2 != 0 || len(flat) > 2*MaxIndex {
 		return nil, malformed("index of %d values", len(flat))
 	}
-	entries := make([]indexEntry, 0, len(flat)/2)
+	ids := make([]ecs.EntityID, 0, len(flat)/2)
 	d := fieldReader{values: flat}
 	for j := 0; j < len(flat) && d.err == nil; j += 2 {
 		id := ecs.EntityID(d.number(j, 64))
-		epoch, err := decodeEpoch(d.text(j + 1))
-		if err != nil || id == 0 {
-			d.fail("entry of entity %d", id)
+		if err := checkEpoch(d.text(j + 1)); err != nil || id == 0 {
+			d.fail("entry of entity %d: %v", id, err)
 		}
-		entries = append(entries, indexEntry{id, epoch})
+		ids = append(ids, id)
 	}
 	if d.err != nil {
 		return nil, malformed("index: %v", d.err)
 	}
-	return entries, nil
+	return ids, nil
 }
 
-// decodeEpoch reads "recoveries transfers".
-func decodeEpoch(s string) (zone.Epoch, error) {
+// checkEpoch wants "recoveries transfers".
+func checkEpoch(s string) error {
 	recoveries, transfers, _ := strings.Cut(s, " ")
 	d := fieldReader{values: []any{recoveries, transfers}}
-	e := zone.Epoch{Recoveries: uint32(d.number(0, 32)), Transfers: uint32(d.number(1, 32))}
-	return e, d.err
+	d.number(0, 32)
+	d.number(1, 32)
+	return d.err
 }

@@ -93,7 +93,9 @@ func TestOfCreationsForOneAccountExactlyOneWins(t *testing.T) {
 }
 
 func TestRequestsOfOneEntityAreCarriedOutInOrder(t *testing.T) {
-	r, answers := driver(t, embedded(t).Addr(), patient)
+	opts := patient
+	opts.Queue = 1 << 14 // however the entities fall to the workers
+	r, answers := driver(t, embedded(t).Addr(), opts)
 	const saves, entities = 100, 8
 	for n := range saves {
 		for id := range ecs.EntityID(entities) {
