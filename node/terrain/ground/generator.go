@@ -201,7 +201,7 @@ func (f *fields) height(x, y int) int16 {
 	h := f.shape.at(px, py) - f.sea
 	hills := f.hills.at(px, py)
 	h += float64(hills * float64(f.scale*float64(5+float64(35*rough))))
-	h += float64(rough * float64(16*smooth(0.14, 0.17, hills))) // bluffs along a contour of the hills, too steep to walk
+	h += float64(rough * float64(float64(16*f.scale)*smooth(0.14, 0.17, hills))) // bluffs along a contour of the hills, too steep to walk
 	h += float64(f.detail.at(px, py) * float64(0.9+float64(1.6*rough)))
 	return int16(math.Round(h))
 }
