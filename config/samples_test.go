@@ -55,12 +55,12 @@ func expectNoDifference(t *testing.T, c client.Client, path string, object *unst
 		t.Errorf("%s: %v", path, err)
 		return
 	}
-	if got, want := comparable(t, merged), comparable(t, live); got != want {
+	if got, want := comparableText(t, merged), comparableText(t, live); got != want {
 		t.Errorf("%s differs after it was applied:\n got %s\nlive %s", path, got, want)
 	}
 }
 
-func comparable(t *testing.T, object *unstructured.Unstructured) string {
+func comparableText(t *testing.T, object *unstructured.Unstructured) string {
 	t.Helper()
 	object = object.DeepCopy()
 	object.SetManagedFields(nil)

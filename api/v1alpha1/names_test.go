@@ -60,7 +60,7 @@ func TestNothingElseIsASession(t *testing.T) {
 func TestNamesOfTheLargestWorldAreLabels(t *testing.T) {
 	world := string(slices.Repeat([]byte("w"), MaxNameLength))
 	for _, name := range []string{
-		NodeName(world, MaxNodes-1), RegionLeaseName(world, 4095, 0), GatewayServiceName(world), PeersServiceName(world), StoreName(world),
+		NodeName(world, MaxNodes-1), RegionLeaseName(world, MaxColumns-1, MaxRows-1), GatewayServiceName(world), PeersServiceName(world), StoreName(world),
 		StatefulSetName(world) + "-0123456789", CanaryLeaseName(world),
 	} {
 		if len(name) > 63 {

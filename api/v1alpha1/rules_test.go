@@ -42,8 +42,8 @@ func TestWorldsThatAreRefused(t *testing.T) {
 		{"a region of 10 chunks", `spec: {grid: {regionEdgeChunks: 10}}`, "regionEdgeChunks must be at least 15"},
 		{"no columns", `spec: {grid: {columns: 0}}`, "should be greater than or equal to 1"},
 		{"no grid", `spec: {grid: null}`, "spec.grid: Required value"},
-		{"4096 regions in one row", `spec: {grid: {columns: 4096, rows: 1}}`, ""},
-		{"more than 4096 regions", `spec: {grid: {columns: 64, rows: 65}}`, "more than 4096 regions"},
+		{"4096 regions", `spec: {grid: {columns: 64, rows: 64}}`, ""},
+		{"more than 64 rows", `spec: {grid: {columns: 1, rows: 65}}`, "should be less than or equal to 64"},
 
 		{"one region and two nodes", `spec: {grid: {columns: 1, rows: 1}, nodes: {replicas: 2}}`, ""},
 		{"64 nodes", `spec: {nodes: {replicas: 64}}`, ""},

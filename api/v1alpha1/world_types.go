@@ -10,8 +10,8 @@ import (
 const (
 	// MaxNodes is the highest number of zone nodes of a World.
 	MaxNodes = 64
-	// MaxRegions is the highest number of regions of a World.
-	MaxRegions = 4096
+	// MaxColumns and MaxRows bound the grid, and so its regions to 4096.
+	MaxColumns, MaxRows = 64, 64
 	// MaxNameLength is the longest name of a World, so that every child's name stays a DNS label.
 	MaxNameLength = 40
 )
@@ -135,17 +135,16 @@ type WorldSpec struct {
 }
 
 // GridSpec is the partition of the torus.
-// +kubebuilder:validation:XValidation:rule="self.columns * self.rows <= 4096",message="grid has more than 4096 regions: lower columns or rows, or raise regionEdgeChunks for a larger world"
 type GridSpec struct {
 	// columns is the number of regions from west to east.
 	// +required
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:validation:Maximum=64
 	Columns int32 `json:"columns"`
 	// rows is the number of regions from north to south.
 	// +required
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:validation:Maximum=64
 	Rows int32 `json:"rows"`
 	// regionEdgeChunks is the edge of a region in chunks of 32 m.
 	// +optional
@@ -222,22 +221,22 @@ type Area struct {
 	// column is the westmost column.
 	// +required
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=4095
+	// +kubebuilder:validation:Maximum=63
 	Column int32 `json:"column"`
 	// row is the northmost row.
 	// +required
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=4095
+	// +kubebuilder:validation:Maximum=63
 	Row int32 `json:"row"`
 	// width is the number of columns. Unset means 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:validation:Maximum=64
 	Width int32 `json:"width,omitempty"`
 	// height is the number of rows. Unset means 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:validation:Maximum=64
 	Height int32 `json:"height,omitempty"`
 	// reason is shown wherever the area explains an owner.
 	// +optional
