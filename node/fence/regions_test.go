@@ -277,6 +277,30 @@ func TestFrozenNodeWritesNoRegion(t *testing.T) {
 	})
 }
 
+func TestFrozenHolderWritesNoEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		api.create(regionLease(0, 0, "", 3, zone1))
+		c := dial(api)
+		n := join(t, c, nil)
+		after(time.Second)
+		c.plan = func(verb, name string) plan {
+			if verb == "put" && name == zone1 {
+				return plan{fail: errors.New("renewals fail, all else works")}
+			}
+			return plan{}
+		}
+		after(12 * time.Second)
+		if _, err := n.regions.RaiseEpoch(t.Context(), 0, 9); !errors.Is(err, ErrFenced) {
+			t.Errorf("error %v", err)
+		}
+		if lease, _ := api.get(v1alpha1.RegionLeaseName(testWorld, 0, 0)); transitionsOf(lease) != 4 {
+			t.Errorf("epoch %d written after the deadline", transitionsOf(lease))
+		}
+	})
+}
+
 func TestWritesInFlightAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, registry := newModelAPI(), prometheus.NewRegistry()
