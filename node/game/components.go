@@ -30,6 +30,9 @@ type Path struct {
 	Speed     int32 // millimetres a tick
 	Progress  int32 // millimetres towards the next metre
 	Steps     int32 // since the position was published
+	// Halted: something holds the entity where it stands. Observers are told a speed of 0, so that none walks it on. It
+	// is not handed over: at its new owner the entity goes on.
+	Halted bool
 }
 
 // Visual is what it looks like.
@@ -113,6 +116,9 @@ func PathMessage(m *wire.Path, at torus.Pos, p *Path) {
 	}
 	m.From.X, m.From.Y, m.From.Z = uint32(at.X), uint32(at.Y), int32(at.Z)
 	m.SpeedMmPerTick, m.ProgressMm = uint32(p.Speed), uint32(p.Progress)
+	if p.Halted {
+		m.SpeedMmPerTick = 0
+	}
 	m.Waypoints = appendWaypoints(m.Waypoints[:0], p.Waypoints)
 }
 

@@ -57,16 +57,25 @@ func (g *Game) Run() {
 // walk moves an entity along its path. It publishes the position every ResyncSteps steps and where the path ends, so that
 // observers who computed along stay exact.
 func (g *Game) walk(id ecs.EntityID, p *Position, path *Path) {
-	if len(path.Waypoints) == 0 || g.env.Offside(id, p.At) {
+	if len(path.Waypoints) == 0 {
 		return
 	}
 	w := motion.Walk{At: p.At, Waypoints: path.Waypoints, Speed: path.Speed, Progress: path.Progress}
+	if g.env.Offside(id, p.At) { // not further; only back
+		if next, any := w.Next(g.grid); !any || g.env.Offside(id, next) {
+			return
+		}
+	}
 	steps := w.Tick(g.grid, func(at torus.Pos) bool { return g.env.Offside(id, at) })
 	p.At, path.Waypoints, path.Progress = w.At, w.Waypoints, w.Progress
 	if steps == 0 {
 		return
 	}
 	g.env.Moved(id)
+	if path.Halted {
+		path.Halted = false
+		g.env.Changed(id, NumberPath)
+	}
 	g.tire(id, int32(steps))
 	path.Steps += int32(steps)
 	if path.Steps >= motion.ResyncSteps || w.Standing() {
@@ -113,6 +122,17 @@ func (g *Game) SpawnMaster(id ecs.EntityID, account uint64, name string, at toru
 	g.Visual.Set(id, Visual{wire.Visual_KIND_MASTER, name})
 	g.Stamina.Set(id, Stamina{Current: maxStamina, Max: maxStamina})
 	g.Account.Set(id, Account{account})
+}
+
+// Halt says that the entity stands where it is until it moves again.
+func (g *Game) Halt(id ecs.EntityID) {
+	path := g.Path.Get(id)
+	if path == nil || path.Halted || len(path.Waypoints) == 0 {
+		return
+	}
+	path.Halted, path.Progress = true, 0
+	g.env.Changed(id, NumberPosition)
+	g.env.Changed(id, NumberPath)
 }
 
 // Wake gives an entity that comes from the store what is not stored.

@@ -251,16 +251,22 @@ func (c *Cluster) Send(cl *Client, in *wire.Input) uint64 {
 	if cl.Welcome == cl.before {
 		return 0 // not welcomed on this connection yet
 	}
-	if cl.Welcome != cl.welcomed {
-		cl.welcomed, cl.number = cl.Welcome, cl.Welcome.NextInput-1
-	}
-	if cl.number-cl.Acked() >= route.Window {
+	if cl.Unanswered() >= route.Window {
 		return 0
 	}
 	cl.number++
 	in.Number = cl.number
 	c.message(cl, &wire.ClientEnvelope{Message: &wire.ClientEnvelope_Input{Input: in}})
 	return in.Number
+}
+
+// Unanswered is the number of inputs sent on this login that have no result yet. What a lost connection took with it does
+// not count: Welcome says from where to go on.
+func (cl *Client) Unanswered() uint64 {
+	if cl.Welcome != cl.welcomed {
+		cl.welcomed, cl.number = cl.Welcome, cl.Welcome.NextInput-1
+	}
+	return cl.number - min(cl.Acked(), cl.number)
 }
 
 // Walk sends a client's entity along points.

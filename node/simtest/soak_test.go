@@ -222,8 +222,10 @@ func (s *soak) settled() error {
 		}
 	}
 	for _, cl := range s.Clients {
-		if !cl.Open || cl.Own() == nil || !cl.Complete || cl.number > cl.Acked() {
-			return fmt.Errorf("account %d: open %v, in the world %v, set complete %v, %d of %d inputs answered", cl.Account, cl.Open, cl.Own() != nil, cl.Complete, cl.Acked(), cl.number)
+		if !cl.Open || cl.Own() == nil || !cl.Complete || cl.Unanswered() > 0 {
+			info, _ := cl.Node.Engine.Session(cl.Account)
+			return fmt.Errorf("account %d at %s: open %v, in the world %v, set complete %v, %d inputs unanswered, %+v",
+				cl.Account, cl.Node.Session(), cl.Open, cl.Own() != nil, cl.Complete, cl.Unanswered(), info)
 		}
 		for _, other := range s.Clients {
 			if other.Own() == nil {

@@ -281,12 +281,12 @@ func (s *session) lookUp() {
 func (s *session) attached(from string, m *wire.AttachAnswer) {
 	s.state, s.owner, s.retry = sessionAttached, from, 0
 	s.entity, s.home = ecs.EntityID(m.Entity), int(m.Region)
-	s.calls.Start(m.LastInput)
-	s.calls.Resend(0)
+	s.calls.Resend(0) // what was executed and not answered is answered from the entity's log
 	s.touch(s.entity)
 	if s.welcome {
 		return
 	}
+	s.calls.Start(m.LastInput)
 	s.welcome = true
 	s.complete = s.resumed
 	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Welcome{Welcome: &wire.Welcome{
@@ -424,4 +424,23 @@ func (s *session) remove(reason wire.Disconnected_Reason, detail string) {
 	if reason != wire.Disconnected_REASON_UNSPECIFIED {
 		g.out.Close = append(g.out.Close, ClientClose{Conn: s.conn, Reason: reason, Detail: detail})
 	}
+}
+
+// SessionInfo tells where an account's session stands, for tools and tests.
+type SessionInfo struct {
+	Attached   bool
+	Entity     ecs.EntityID
+	Home       int    // region index
+	Owner      string // session that the inputs go to
+	Unanswered int
+	Epoch      uint64
+}
+
+// Session returns the session of an account whose gateway is here.
+func (e *Engine) Session(account uint64) (info SessionInfo, ok bool) {
+	s := e.gate.sessions[account]
+	if s == nil {
+		return info, false
+	}
+	return SessionInfo{s.state == sessionAttached, s.entity, s.home, s.owner, len(s.calls.Open()), s.epoch}, true
 }

@@ -21,6 +21,7 @@ func (s *sim) handOver() {
 	for _, id := range slices.Compact(s.offside) {
 		if s.world.Alive(id) && s.authority.Has(id) && s.outgoing.Get(id) == nil && !s.tryHandOver(id) {
 			kept = append(kept, id)
+			s.game.Halt(id)
 		}
 	}
 	s.offside = kept

@@ -64,6 +64,17 @@ func (w *Walk) Tick(g torus.Grid, stop func(torus.Pos) bool) (steps int) {
 	return steps
 }
 
+// Next is where the next step leads; false if there is none.
+func (w *Walk) Next(g torus.Grid) (torus.Pos, bool) {
+	for i := range w.Waypoints {
+		dx, dy := g.Delta(w.At, w.Waypoints[i])
+		if dx != 0 || dy != 0 {
+			return g.Add(w.At, sign(dx), sign(dy)), true
+		}
+	}
+	return w.At, false
+}
+
 // next is the step towards the first waypoint; cost 0: it is reached.
 func (w *Walk) next(g torus.Grid) (dx, dy int64, cost int32) {
 	dx, dy = g.Delta(w.At, w.Waypoints[0])
