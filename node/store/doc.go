@@ -9,8 +9,8 @@
 //
 // What a caller may rely on:
 //   - Every request is answered exactly once. StoreUnavailable means "not known to be done": ask again.
-//   - Every operation may be repeated, also while an earlier try is still under way, and also if that try lands after the
-//     repeat: neither takes effect twice, and a late save never replaces a newer one.
+//   - Every operation may be repeated, with the number of the first try, also while that is still under way, and also if it
+//     lands after the repeat: neither takes effect twice, and a late save never replaces a newer one.
 //   - Requests about one entity, account or region are carried out in the order of Submit.
 //   - Nothing is written at or after the fence. Writes wait for a renewal for a bounded time.
 //   - No crash, at any point, loses a record out of its region: the index of a region may name too many ids, never too few.

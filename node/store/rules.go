@@ -116,9 +116,10 @@ func createdBy(stored, rec zone.Record) bool {
 	return stored.Epoch == rec.Epoch && stored.Home == rec.Home && stored.Account == rec.Account
 }
 
-// sessionClaimID names a claim of an account's session, over all its tries: one connection makes one fresh secret.
+// sessionClaimID names a claim of an account's session over all its tries: a repeat has the number of its first try, and
+// a session is one life of a node, which gives each number once. A claim anew, above what an owner knows, has a new one.
 func sessionClaimID(req zone.StoreRequest) string {
-	sum := sha256.Sum256([]byte(req.Session + "\x00" + req.FreshSecret))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", req.Session, req.ID, req.FreshSecret))
 	return hex.EncodeToString(sum[:16])
 }
 

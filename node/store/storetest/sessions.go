@@ -63,6 +63,19 @@ func sessionRepeats(_ *testing.T, s subject) {
 	s.claims(sessionRequest(12, "c#1", "", "s3"), session{3, 3, false, "b#1", "s3"})
 }
 
+func sessionClaimedAnew(_ *testing.T, s subject) {
+	req := sessionRequest(12, "a#1", "", "s1")
+	req.ID = 1
+	s.claims(req, session{1, 1, false, "", "s1"})
+	req.Resume = "s1"
+	for i := uint64(2); i < 12; i++ {
+		req.ID = i
+		for range 2 {
+			s.claims(req, session{i, 1, true, "a#1", "s1"})
+		}
+	}
+}
+
 func supersededSession(_ *testing.T, s subject) {
 	first := sessionRequest(12, "a#1", "", "s1")
 	s.claims(first, session{1, 1, false, "", "s1"})
