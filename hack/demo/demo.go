@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/hack/localcluster"
+	"github.com/spatialcells/spatialcells/hack/swarm/bots"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// removePatience bounds the deletion of the World at the end; the cluster ends in any case.
+const removePatience = 20 * time.Second
+
+// demo is one run.
+type demo struct {
+	settings
+	out   io.Writer
+	began time.Time
+
+	cluster *localcluster.Cluster
+	site    *site
+	grid    torus.Grid
+	swarm   *bots.Swarm
+	watch   *watch
+	ready   time.Duration
+
+	mu     sync.Mutex
+	nodes  []zoneNode
+	faulty []string // outcomes of faults, for the summary
+	failed []string // expectations that were not met
+}
+
+func (d *demo) say(line string) {
+	fmt.Fprintf(d.out, "%5.1f s  %s\n", time.Since(d.began).Seconds(), line)
+}
+
+func (d *demo) log(name string) string { return filepath.Join(d.dir, "logs", name) }
+
+// run does everything, in order, and leaves nothing behind.
+func (d *demo) run(ctx context.Context) (err error) {
+	if err := checkDisk(d.dir); err != nil {
+		return err
+	}
+	key, err := worldKey(d.world)
+	if err != nil {
+		return err
+	}
+	lock, err := takeLock(d.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := d.bringUp(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		d.say("stopping the cluster")
+		err = errors.Join(err, d.cluster.Down(context.WithoutCancel(ctx)))
+	}()
+	if d.site, err = newSite(d.cluster.Config(), key); err != nil {
+		return err
+	}
+	world, err := d.apply(ctx)
+	defer d.removeWorld()
+	if err != nil {
+		return err
+	}
+	return d.play(ctx, world)
+}
+
+// bringUp compiles the binaries while the control plane starts, and loads them.
+func (d *demo) bringUp(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	bin := filepath.Join(d.dir, "bin")
+	built := make(chan error, 1)
+	d.say("compiling operator and zone-node")
+	go func() {
+		err := build(ctx, bin, d.log("build.log"))
+		if err != nil {
+			cancel()
+		}
+		built <- err
+	}()
+	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: d.dir, APIPort: d.apiPort, Fresh: true, Progress: d.say})
+	if err != nil {
+		cancel()
+	}
+	if buildErr := <-built; buildErr != nil && !errors.Is(buildErr, context.Canceled) {
+		err = buildErr
+	}
+	if err == nil {
+		d.cluster = cluster
+		for ref, name := range images {
+			err = errors.Join(err, cluster.LoadImage(ref, filepath.Join(bin, name)))
+		}
+	}
+	if err != nil && cluster != nil {
+		err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// kubectl runs the cluster's own kubectl.
+func (d *demo) kubectl(ctx context.Context, log string, args ...string) error {
+	return command(ctx, d.log(log), []string{"KUBECONFIG=" + d.cluster.Kubeconfig()}, d.cluster.Kubectl(), args...)
+}
+
+// apply installs the operator, applies the World and waits until it is Ready.
+func (d *demo) apply(ctx context.Context) (*v1alpha1.World, error) {
+	d.say("kubectl apply --server-side -k config/default")
+	if err := d.kubectl(ctx, "apply-default.log", "apply", "--server-side", "-k", "config/default"); err != nil {
+		return nil, err
+	}
+	d.say("kubectl apply -f " + d.world)
+	if err := d.kubectl(ctx, "wait-crd.log", "wait", "--for=condition=Established", "--timeout=30s", "crd/worlds.spatialcells.io", "crd/zonenodes.spatialcells.io"); err != nil {
+		return nil, err
+	}
+	if err := d.kubectl(ctx, "apply-world.log", "apply", "-f", d.world); err != nil {
+		return nil, err
+	}
+	w, err := d.site.awaitReady(ctx, d.say)
+	if err != nil {
+		return nil, &trouble{cause: err, remedy: "the logs of operator and zone nodes are in its pods folder", log: d.log("")}
+	}
+	d.ready = time.Since(d.began)
+	d.say(fmt.Sprintf("World %s is Ready, %.1f s after the start", w.Name, d.ready.Seconds()))
+	return w, nil
+}
+
+// removeWorld deletes the World, as somebody would who tidies up.
+func (d *demo) removeWorld() {
+	d.say("deleting World " + d.site.key.Name)
+	ctx, cancel := context.WithTimeout(context.Background(), removePatience)
+	defer cancel()
+	if err := d.site.remove(ctx); err != nil {
+		d.say(oneLine(err.Error()))
+	}
+}
+
+// play shows the World, sends the bots and judges.
+func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
+	if err := d.meet(ctx, w); err != nil {
+		return err
+	}
+	d.show(ctx)
+	s, err := d.walk(ctx)
+	if err != nil {
+		return err
+	}
+	s.Faults, s.Failed = d.faulty, append(s.Failed, d.failed...)
+	s.check(d.duration > 0 && ctx.Err() == nil, d.handoffs)
+	fmt.Fprint(d.out, s.String())
+	if err := s.write(d.json); err != nil {
+		return err
+	}
+	if d.keep && ctx.Err() == nil {
+		d.say("the world goes on without bots until Ctrl-C; export KUBECONFIG=" + d.cluster.Kubeconfig())
+		<-ctx.Done()
+	}
+	if len(s.Failed) > 0 {
+		return &trouble{
+			cause:  fmt.Errorf("the run did not show what it must: %s", strings.Join(s.Failed, "; ")),
+			remedy: "the violations above say who saw what, when and where; -json keeps all of them",
+		}
+	}
+	return nil
+}
+
+// meet learns the grid, the nodes and their gateways, and plans the bots.
+func (d *demo) meet(ctx context.Context, w *v1alpha1.World) error {
+	var err error
+	grid := w.Spec.Grid
+	if d.grid, err = torus.NewGrid(int(grid.Columns), int(grid.Rows), int(grid.RegionEdgeChunks)); err != nil {
+		return fmt.Errorf("the grid of the World: %w", err)
+	}
+	nodes, err := d.site.nodes(ctx, int(*w.Spec.Nodes.Replicas))
+	if err != nil {
+		return err
+	}
+	d.remember(nodes)
+	owners, err := d.site.owners(ctx, d.grid)
+	if err != nil {
+		return err
+	}
+	key, err := d.site.tokenKey(ctx, w)
+	if err != nil {
+		return err
+	}
+	d.watch = newWatch()
+	d.watch.ask(ctx, nodes)
+	d.swarm, err = bots.New(bots.Options{
+		Gateways: gateways(nodes), Key: key, World: w.Name, Bots: d.bots, Grid: d.grid, Loopback: true,
+		Owner: func(region int) string { return owners[region] },
+	})
+	return err
+}
+
+func gateways(nodes []zoneNode) []string {
+	list := make([]string, len(nodes))
+	for i, n := range nodes {
+		list[i] = n.gateway
+	}
+	return list
+}
+
+// remember keeps what is known of the nodes; their addresses change when they restart.
+func (d *demo) remember(nodes []zoneNode) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nodes = nodes
+}
+
+func (d *demo) known() []zoneNode {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nodes
+}
+
+// show prints what a user would look at.
+func (d *demo) show(ctx context.Context) {
+	cmd := exec.CommandContext(ctx, d.cluster.Kubectl(), "get", "wld,zn", "-A")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.cluster.Kubeconfig())
+	if out, err := cmd.CombinedOutput(); err == nil {
+		fmt.Fprintf(d.out, "\n$ kubectl get wld,zn\n%s\n", out)
+	}
+	fmt.Fprintf(d.out, "kubectl   export KUBECONFIG=%s; %s\n", d.cluster.Kubeconfig(), d.cluster.Kubectl())
+	fmt.Fprintf(d.out, "gateways  ws://%s/play\n\n", strings.Join(gateways(d.known()), "/play  ws://"))
+}
+
+// walk runs the bots, the live line and the faults until the time is over or ctx ends.
+func (d *demo) walk(ctx context.Context) (summary, error) {
+	run, cancel := context.WithCancel(ctx)
+	if d.duration > 0 {
+		run, cancel = context.WithTimeout(ctx, d.duration)
+	}
+	defer cancel()
+	d.say(fmt.Sprintf("%d bots log in", d.bots))
+	var side sync.WaitGroup
+	side.Add(2)
+	go func() { defer side.Done(); d.live(run) }()
+	go func() { defer side.Done(); d.harm(run) }()
+	report := d.swarm.Run(run)
+	cancel()
+	side.Wait()
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	d.watch.ask(last, d.known())
+	return summarize(d.watch, d.known(), d.ready, report), nil
+}
+
+// live prints the live line until ctx ends.
+func (d *demo) live(ctx context.Context) {
+	tick := time.NewTicker(livePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			nodes := d.known()
+			d.watch.ask(ctx, nodes)
+			d.say(line(d.watch, nodes, d.swarm.Report()))
+		}
+	}
+}
+
+// harm injects the faults, each at its time; one that is not over delays the next.
+func (d *demo) harm(ctx context.Context) {
+	start := time.Now()
+	for _, f := range d.faults {
+		if pause(ctx, time.Until(start.Add(f.at))) != nil {
+			return
+		}
+		err := d.inject(ctx, f)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			d.say(err.Error())
+			d.failed = append(d.failed, err.Error())
+			d.faulty = append(d.faulty, fmt.Sprintf("%v: not as expected", f))
+		default:
+			d.faulty = append(d.faulty, fmt.Sprintf("%v: as expected", f))
+		}
+	}
+}

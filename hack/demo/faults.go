@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// recovery is how long after a fault all must be well again: a revoked lease (15 s), a restart, a recovery of regions,
+// resumed clients.
+const recovery = 60 * time.Second
+
+// faultKind says what is done.
+type faultKind string
+
+const (
+	faultKill faultKind = "kill" // SIGKILL of a zone node
+	faultStop faultKind = "stop" // SIGSTOP of a zone node, then SIGCONT
+	faultAPI  faultKind = "api"  // the API server is away
+)
+
+// fault is one to inject, counted from the start of the bots.
+type fault struct {
+	kind   faultKind
+	node   int
+	at     time.Duration
+	length time.Duration
+}
+
+func (f fault) String() string {
+	switch f.kind {
+	case faultKill:
+		return fmt.Sprintf("kill:%d@%v", f.node, f.at)
+	case faultStop:
+		return fmt.Sprintf("stop:%d@%v+%v", f.node, f.at, f.length)
+	}
+	return fmt.Sprintf("api@%v+%v", f.at, f.length)
+}
+
+const maxFaults = 32
+
+// parseFaults reads "kill:1@30s,stop:2@40s+20s,api@50s+30s".
+func parseFaults(script string) ([]fault, error) {
+	var list []fault
+	for part := range strings.SplitSeq(script, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		f, err := parseFault(part)
+		if err != nil {
+			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH or api@TIME+LENGTH", part, err)
+		}
+		if list = append(list, f); len(list) > maxFaults {
+			return nil, fmt.Errorf("more than %d faults", maxFaults)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b fault) int { return int(a.at - b.at) })
+	return list, nil
+}
+
+func parseFault(s string) (f fault, err error) {
+	what, when, _ := strings.Cut(s, "@")
+	kind, node, hasNode := strings.Cut(what, ":")
+	at, length, hasLength := strings.Cut(when, "+")
+	f.kind = faultKind(kind)
+	if f.at, err = time.ParseDuration(at); err != nil {
+		return f, fmt.Errorf("the time: %w", err)
+	}
+	if hasLength {
+		if f.length, err = time.ParseDuration(length); err != nil {
+			return f, fmt.Errorf("the length: %w", err)
+		}
+	}
+	if hasNode {
+		if f.node, err = strconv.Atoi(node); err != nil {
+			return f, fmt.Errorf("the node: %w", err)
+		}
+	}
+	known := f.kind == faultKill || f.kind == faultStop || f.kind == faultAPI
+	if !known || hasNode == (f.kind == faultAPI) || hasLength == (f.kind == faultKill) || f.at < 0 || f.length < 0 || f.node < 0 {
+		return f, fmt.Errorf("it is incomplete")
+	}
+	return f, nil
+}
+
+// expects says what must be seen for this fault, for people.
+func (f fault) expects() string {
+	switch f.kind {
+	case faultKill:
+		return fmt.Sprintf("node %d comes back with a new incarnation, all regions are held again, only its own clients lose their socket, nobody sees what is not marked", f.node)
+	case faultStop:
+		return fmt.Sprintf("node %d says nothing until it holds a session again, all regions are held again, only its own clients may lose their socket", f.node)
+	}
+	return "all nodes freeze and thaw: no failover, no client loses its socket"
+}
+
+// before is what was so when a fault struck.
+type before struct {
+	nodes    []zoneNode
+	losses   int
+	gateways map[string]int
+	handoffs float64
+}
+
+// inject carries a fault out and returns when it is over and enough time went by. The error says which expectation was not
+// met.
+func (d *demo) inject(ctx context.Context, f fault) error {
+	d.say(fmt.Sprintf("fault %v: expected: %s", f, f.expects()))
+	r := d.swarm.Report()
+	was := before{nodes: slices.Clone(d.nodes), losses: r.Losses, gateways: r.Gateways}
+	d.swarm.Excuse(time.Now().Add(f.length + recovery/2))
+	if err := d.strike(ctx, f); err != nil {
+		return err
+	}
+	return d.recovered(ctx, f, was)
+}
+
+// strike does the harm and ends it.
+func (d *demo) strike(ctx context.Context, f fault) error {
+	if f.kind == faultAPI {
+		d.cluster.StopAPIServer()
+		err := pause(ctx, f.length)
+		if again := d.cluster.StartAPIServer(context.WithoutCancel(ctx)); err == nil {
+			err = again
+		}
+		return err
+	}
+	if f.node >= len(d.nodes) {
+		return fmt.Errorf("fault %v: the World has nodes 0 to %d", f, len(d.nodes)-1)
+	}
+	pid, err := d.cluster.PodPID(d.site.key.Namespace, d.nodes[f.node].name)
+	if err != nil {
+		return fmt.Errorf("fault %v: %w", f, err)
+	}
+	if f.kind == faultKill {
+		return tell(pid, syscall.SIGKILL)
+	}
+	if err := tell(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	err = pause(ctx, f.length)
+	if again := tell(pid, syscall.SIGCONT); err == nil {
+		err = again
+	}
+	return err
+}
+
+func tell(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil {
+		return fmt.Errorf("sending %v to process %d: %w", sig, pid, err)
+	}
+	return nil
+}
+
+// recovered polls until all that is expected after a fault is so, for as long as recovery takes.
+func (d *demo) recovered(ctx context.Context, f fault, was before) error {
+	began := time.Now()
+	var missing []string
+	for time.Since(began) < recovery {
+		if missing = d.unmet(ctx, f, was); len(missing) == 0 {
+			d.say(fmt.Sprintf("fault %v: recovered from after %.1f s", f, time.Since(began).Seconds()))
+			return nil
+		}
+		if err := pause(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("after fault %v: %s", f, strings.Join(missing, "; "))
+}
+
+// unmet lists which expectations are not met yet.
+func (d *demo) unmet(ctx context.Context, f fault, was before) (missing []string) {
+	nodes, err := d.site.nodes(ctx, len(was.nodes))
+	if err != nil {
+		return []string{oneLine(err.Error())}
+	}
+	owners, err := d.site.owners(ctx, d.grid)
+	if err != nil {
+		return []string{oneLine(err.Error())}
+	}
+	r := d.swarm.Report()
+	missing = append(changedSessions(f, was.nodes, nodes), unowned(owners, nodes)...)
+	if r.Connected < r.Bots {
+		missing = append(missing, fmt.Sprintf("%d of %d players are connected", r.Connected, r.Bots))
+	}
+	if allowed := was.allowedLosses(f); r.Losses-was.losses > allowed {
+		missing = append(missing, fmt.Sprintf("%d clients lost their socket, at most %d had to", r.Losses-was.losses, allowed))
+	}
+	d.remember(nodes)
+	return missing
+}
+
+// allowedLosses is how many clients may lose their socket by a fault.
+func (b before) allowedLosses(f fault) int {
+	if f.kind == faultAPI {
+		return 0
+	}
+	return b.gateways[b.nodes[f.node].name]
+}
+
+// changedSessions compares the incarnations before and after a fault.
+func changedSessions(f fault, was, is []zoneNode) (missing []string) {
+	for i := range was {
+		struck := f.kind != faultAPI && i == f.node
+		switch newer := is[i].incarnation > was[i].incarnation; {
+		case struck && f.kind == faultKill && !newer:
+			missing = append(missing, fmt.Sprintf("%s has not begun a new life", was[i].name))
+		case !struck && newer:
+			missing = append(missing, fmt.Sprintf("%s began a new life (%d) and was not struck", was[i].name, is[i].incarnation))
+		}
+	}
+	return missing
+}
+
+// unowned counts the regions that no present session holds.
+func unowned(owners []string, nodes []zoneNode) []string {
+	live := map[string]bool{}
+	for _, n := range nodes {
+		live[n.session()] = true
+	}
+	n := 0
+	for _, o := range owners {
+		if !live[o] {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d regions are held by nobody who lives", n)}
+}

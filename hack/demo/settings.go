@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// settings of a run. Each has a flag, and the ones of the Makefile's users an environment variable too.
+type settings struct {
+	dir      string
+	world    string // file of the World
+	duration time.Duration
+	bots     int
+	apiPort  int
+	json     string
+	faults   []fault
+	keep     bool
+	down     bool
+	handoffs int // how many a run must show
+}
+
+func parse(args []string, env func(string) string) (settings, error) {
+	s := settings{}
+	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+	fs.StringVar(&s.dir, "dir", ".run/demo", "folder of the local cluster and its logs")
+	fs.StringVar(&s.world, "world", "config/samples/1-smallest.yaml", "file of the World to apply [WORLD]")
+	fs.DurationVar(&s.duration, "duration", 0, "how long the bots run before the summary; 0 until Ctrl-C [DURATION]")
+	fs.IntVar(&s.bots, "bots", 100, "number of bots, 1 to 5000 [BOTS]")
+	fs.IntVar(&s.apiPort, "api-port", 0, "port of the API server; 0 takes a free one [API_PORT]")
+	fs.StringVar(&s.json, "json", "", "file for the summary, for machines [JSON]")
+	fs.BoolVar(&s.keep, "keep", false, "after the summary leave the world running until Ctrl-C [KEEP=1]")
+	fs.BoolVar(&s.down, "down", false, "end a demo that runs elsewhere, or what one left behind")
+	fs.IntVar(&s.handoffs, "handoffs", 200, "how many handoffs a run with a duration must show")
+	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s [FAULT]")
+	for variable, name := range map[string]string{
+		"WORLD": "world", "DURATION": "duration", "BOTS": "bots", "API_PORT": "api-port", "JSON": "json", "FAULT": "fault",
+	} {
+		if v := env(variable); v != "" {
+			if err := fs.Set(name, v); err != nil {
+				return s, fmt.Errorf("environment %s=%s: %w", variable, v, err)
+			}
+		}
+	}
+	if v := env("KEEP"); v != "" {
+		keep, err := strconv.ParseBool(v)
+		if err != nil {
+			return s, fmt.Errorf("environment KEEP=%s: want 1 or 0", v)
+		}
+		s.keep = keep
+	}
+	if err := fs.Parse(args); err != nil {
+		return s, err
+	}
+	var err error
+	if s.faults, err = parseFaults(*script); err != nil {
+		return s, err
+	}
+	return s, s.check(fs.NArg())
+}
+
+func (s *settings) check(rest int) error {
+	switch {
+	case rest > 0:
+		return errors.New("demo takes flags only; see -help")
+	case s.bots < 1 || s.bots > 5000:
+		return fmt.Errorf("%d bots; want 1 to 5000", s.bots)
+	case s.duration < 0:
+		return fmt.Errorf("duration %v is negative", s.duration)
+	}
+	for _, f := range s.faults {
+		if end := f.at + f.length + recovery; s.duration > 0 && end > s.duration {
+			return fmt.Errorf("fault %v needs until %v to end and be recovered from; raise -duration above it", f, end)
+		}
+	}
+	if _, err := os.Stat("go.mod"); err != nil {
+		return errors.New("run it in the root of the repository: make demo")
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spatialcells/spatialcells/hack/swarm/bots"
+)
+
+// longestGap is how long an entity may be simulated by nobody on its way, at the 99th percentile.
+const longestGap = 100 * time.Millisecond
+
+// summary is what a run showed.
+type summary struct {
+	ReadySeconds float64            `json:"readySeconds"`
+	Players      map[string]float64 `json:"mostPlayersByNode"`
+	Handoffs     float64            `json:"handoffs"`
+	Refused      float64            `json:"handoffsRefused"`
+	SeamX        float64            `json:"crossingsSeamX"`
+	SeamY        float64            `json:"crossingsSeamY"`
+	Corner       float64            `json:"crossingsCorner"`
+	GapP50       float64            `json:"gapP50Milliseconds"`
+	GapP99       float64            `json:"gapP99Milliseconds"`
+	TickP99      float64            `json:"tickP99Milliseconds"`
+	Faults       []string           `json:"faults,omitempty"`
+	Swarm        bots.Report        `json:"swarm"`
+	Failed       []string           `json:"failed"`
+}
+
+// summarize puts together what the nodes and the bots say.
+func summarize(w *watch, nodes []zoneNode, ready time.Duration, r bots.Report) summary {
+	sum := w.sum()
+	s := summary{
+		ReadySeconds: ready.Seconds(), Players: map[string]float64{}, Handoffs: sum.counters[metricHandoffs], Refused: sum.counters[metricRefused],
+		SeamX: crossings(&sum, "seam_x"), SeamY: crossings(&sum, "seam_y"), Corner: crossings(&sum, "corner"),
+		GapP50: milliseconds(sum.quantile(metricGap, .5)), GapP99: milliseconds(sum.quantile(metricGap, .99)),
+		TickP99: milliseconds(sum.quantile(metricTick, .99)), Swarm: r,
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range nodes {
+		s.Players[n.name] = w.most[n.name]
+	}
+	return s
+}
+
+// milliseconds of a quantile; JSON has no infinity: beyond the last bucket is said as a day.
+func milliseconds(seconds float64) float64 {
+	switch {
+	case math.IsNaN(seconds):
+		return 0
+	case math.IsInf(seconds, 1):
+		return (24 * time.Hour).Seconds() * 1e3
+	}
+	return seconds * 1e3
+}
+
+// check says what a run of given length should have shown and did not. A run that Ctrl-C ends has no minimum.
+func (s *summary) check(timed bool, handoffs int) {
+	fail := func(bad bool, format string, args ...any) {
+		if bad {
+			s.Failed = append(s.Failed, fmt.Sprintf(format, args...))
+		}
+	}
+	s.Failed = append(s.Failed, s.Swarm.Failed()...)
+	fail(s.Handoffs > 0 && s.GapP99 > longestGap.Seconds()*1e3, "the authority gap is %.0f ms at the 99th percentile, more than %v", s.GapP99, longestGap)
+	if !timed {
+		return
+	}
+	for node, n := range s.Players {
+		fail(n == 0, "%s never simulated a player", node)
+	}
+	if len(s.Players) > 1 {
+		fail(s.Handoffs < float64(handoffs), "%.0f handoffs, fewer than %d", s.Handoffs, handoffs)
+		fail(s.SeamX == 0, "no crossing of the seam in x")
+		fail(s.SeamY == 0, "no crossing of the seam in y")
+	}
+	if len(s.Players) >= 4 {
+		fail(s.Corner == 0, "no crossing of a corner of four nodes")
+	}
+	fail(s.Swarm.Connected < s.Swarm.Bots, "only %d of %d players were connected at the end", s.Swarm.Connected, s.Swarm.Bots)
+}
+
+// String is for people.
+func (s *summary) String() string {
+	var b strings.Builder
+	simulating := 0
+	for _, n := range s.Players {
+		if n > 0 {
+			simulating++
+		}
+	}
+	fmt.Fprintf(&b, "\nsummary\n")
+	fmt.Fprintf(&b, "ready after %.1f s; %d of %d nodes simulated players\n", s.ReadySeconds, simulating, len(s.Players))
+	fmt.Fprintf(&b, "handoffs    %.0f (%.0f refused): seam x %.0f, seam y %.0f, corner of four nodes %.0f\n", s.Handoffs, s.Refused, s.SeamX, s.SeamY, s.Corner)
+	fmt.Fprintf(&b, "gap         p50 %.0f ms, p99 %.0f ms (at most %d); tick p99 %.1f ms\n", s.GapP50, s.GapP99, longestGap.Milliseconds(), s.TickP99)
+	for _, f := range s.Faults {
+		fmt.Fprintf(&b, "fault       %s\n", f)
+	}
+	b.WriteString(s.Swarm.Summary())
+	if len(s.Failed) == 0 {
+		b.WriteString("verdict     good\n")
+	}
+	for _, f := range s.Failed {
+		fmt.Fprintf(&b, "FAILED      %s\n", f)
+	}
+	return b.String()
+}
+
+// write keeps the summary for machines.
+func (s *summary) write(file string) error {
+	if file == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
