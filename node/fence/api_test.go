@@ -175,7 +175,7 @@ type plan struct {
 // conn is the connection of one process to the API. It has no verbs but those of WatchedLeases.
 type conn struct {
 	api  *modelAPI
-	plan func(verb, name string) plan
+	plan func(verb, name string) plan // called under mu
 	lag  func() time.Duration
 
 	mu       sync.Mutex
@@ -193,13 +193,22 @@ func dial(api *modelAPI) *conn {
 
 var _ WatchedLeases = (*conn)(nil)
 
+// will changes what happens to the requests from now on.
+func (c *conn) will(plan func(verb, name string) plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plan = plan
+}
+
 type answer struct {
 	lease *coordinationv1.Lease
 	err   error
 }
 
 func (c *conn) do(ctx context.Context, verb, name string, apply func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	c.mu.Lock()
 	p := c.plan(verb, name)
+	c.mu.Unlock()
 	answers := make(chan answer, 1)
 	time.AfterFunc(p.before, func() {
 		if p.fail != nil {

@@ -132,12 +132,12 @@ func TestOutageStartsTheObservationAnew(t *testing.T) {
 		api := newModelAPI()
 		api.create(held(sessionLease(1), "genesis-zone-1_0", 6))
 		c, began := dial(api), time.Now()
-		c.plan = func(string, string) plan {
+		c.will(func(string, string) plan {
 			if since := time.Since(began); since > 10*time.Second && since < 12*time.Second {
 				return plan{fail: apierrors.NewServiceUnavailable("down")}
 			}
 			return plan{}
-		}
+		})
 		mustAcquire(t, c, testConfig(1, "1", newSimClock()))
 		if waited := time.Since(began); waited < 27*time.Second || waited > 30*time.Second {
 			t.Errorf("took over after %s, want 15 s after the end of the outage at 12 s", waited)
@@ -150,11 +150,11 @@ func TestTakeWithAnUnknownOutcomeNeverReusesAnIncarnation(t *testing.T) {
 		api := newModelAPI()
 		api.create(sessionLease(1))
 		c, muted := dial(api), false
-		c.plan = func(verb, _ string) plan {
+		c.will(func(verb, _ string) plan {
 			mute := verb == "put" && !muted
 			muted = muted || mute
 			return plan{mute: mute}
-		}
+		})
 		s := mustAcquire(t, c, testConfig(1, "1", newSimClock()))
 		if s.Incarnation() != 2 {
 			t.Errorf("incarnation %d, but 1 was taken by a write whose answer was lost", s.Incarnation())
@@ -169,7 +169,7 @@ func TestDeadlineIsCountedFromBeforeTheRenewalWasSent(t *testing.T) {
 		api.create(sessionLease(1))
 		c := dial(api)
 		r := start(t, c, nil)
-		c.plan = func(string, string) plan { return plan{before: time.Second, after: 500 * time.Millisecond} }
+		c.will(func(string, string) plan { return plan{before: time.Second, after: 500 * time.Millisecond} })
 		sent := r.clock.Boottime() + 2*time.Second
 		after(3400 * time.Millisecond)
 		if got := r.Deadline().At(); got != sent-2*time.Second+10*time.Second {
@@ -189,12 +189,12 @@ func TestLostAnswerIsAdoptedAndRenewedAtOnce(t *testing.T) {
 		c := dial(api)
 		r := start(t, c, nil)
 		puts := 0
-		c.plan = func(verb, _ string) plan {
+		c.will(func(verb, _ string) plan {
 			if verb == "put" {
 				puts++
 			}
 			return plan{mute: verb == "put" && puts == 1, before: 10 * time.Millisecond}
-		}
+		})
 		after(4050 * time.Millisecond) // sent at 2 s, given up at 4 s
 		at := r.Deadline().At()
 		after(200 * time.Millisecond) // conflict, read, written again
@@ -214,12 +214,12 @@ func TestReadingExtendsNothing(t *testing.T) {
 		c := dial(api)
 		r := start(t, c, nil)
 		at := r.Deadline().At()
-		c.plan = func(verb, _ string) plan {
+		c.will(func(verb, _ string) plan {
 			if verb == "put" {
 				return plan{fail: conflictOn(zone1)} // however often it is read, no write succeeds
 			}
 			return plan{}
-		}
+		})
 		after(time.Minute)
 		if r.Deadline().At() != at || !r.passed() {
 			t.Errorf("deadline moved from %s to %s by reads", at, r.Deadline().At())
@@ -246,7 +246,7 @@ func TestUnknownFreezesAndTheSameSessionThawsInPlace(t *testing.T) {
 			c, registry := dial(api), prometheus.NewRegistry()
 			r := start(t, c, func(cfg *Config) { cfg.Metrics = NewMetrics(registry) })
 			at := r.Deadline().At()
-			c.plan = func(string, string) plan { return broken }
+			c.will(func(string, string) plan { return broken })
 			after(9900 * time.Millisecond)
 			if r.passed() || r.Deadline().At() != at {
 				t.Errorf("%s: shortened the deadline", name)
@@ -259,7 +259,7 @@ func TestUnknownFreezesAndTheSameSessionThawsInPlace(t *testing.T) {
 			if !r.passed() || r.lost.Load() != 0 || gauge(t, registry, "spatialcells_lease_margin_seconds") != 0 {
 				t.Errorf("%s: passed %v, lost %d", name, r.passed(), r.lost.Load())
 			}
-			c.plan = func(string, string) plan { return plan{} }
+			c.will(func(string, string) plan { return plan{} })
 			after(3 * time.Second)
 			if r.passed() || r.Session.Session() != "genesis-zone-1#1" {
 				t.Errorf("%s: not thawed in place", name)
@@ -375,78 +375,10 @@ func TestFrozenProcessIsNotEnded(t *testing.T) {
 		api.create(sessionLease(1))
 		c := dial(api)
 		r := start(t, c, nil) // Exit panics
-		c.plan = func(string, string) plan { return plan{fail: errors.New("connection refused")} }
+		c.will(func(string, string) plan { return plan{fail: errors.New("connection refused")} })
 		after(10 * time.Minute)
 		if !r.passed() {
 			t.Error("not frozen")
-		}
-	})
-}
-
-func TestReleaseRevokesThenEmptiesAndKeepsTheIncarnation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := newModelAPI()
-		api.create(sessionLease(1))
-		c := dial(api)
-		r := start(t, c, nil)
-		api.onWrite = func(_, now *coordinationv1.Lease) {
-			if holderOf(now) == "" && !r.passed() {
-				t.Error("the lease was empty while the process could still act")
-			}
-		}
-		puts := 0
-		c.plan = func(verb, _ string) plan { // two failures before it works
-			if verb == "put" {
-				puts++
-			}
-			return plan{fail: map[bool]error{true: errors.New("reset")}[verb == "put" && puts < 3]}
-		}
-		if err := r.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		lease, _ := api.get(zone1)
-		if holderOf(lease) != "" || transitionsOf(lease) != 1 {
-			t.Errorf("holder %q, transitions %d", holderOf(lease), transitionsOf(lease))
-		}
-		if err := <-r.err; err != nil || r.lost.Load() != 0 {
-			t.Errorf("Run returned %v, lost %d: a release is no loss", err, r.lost.Load())
-		}
-		next := mustAcquire(t, c, testConfig(1, "2", newSimClock()))
-		if next.Incarnation() != 2 {
-			t.Errorf("successor is incarnation %d", next.Incarnation())
-		}
-	})
-}
-
-func TestReleaseLeavesASuccessorAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := newModelAPI()
-		api.create(sessionLease(1))
-		r := start(t, dial(api), nil)
-		api.edit(zone1, func(l *coordinationv1.Lease) { held(l, "genesis-zone-1_2", 2) })
-		if err := r.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if lease, _ := api.get(zone1); holderOf(lease) != "genesis-zone-1_2" {
-			t.Errorf("holder %q", holderOf(lease))
-		}
-	})
-}
-
-func TestReleaseReportsThatItCouldNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := newModelAPI()
-		api.create(sessionLease(1))
-		c := dial(api)
-		r := start(t, c, nil)
-		c.plan = func(string, string) plan { return plan{fail: errors.New("connection refused")} }
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		if err := r.Release(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("error %v", err)
-		}
-		if !r.passed() {
-			t.Error("it may still act")
 		}
 	})
 }
