@@ -157,10 +157,14 @@ func (g *gate) spread() {
 		})
 	}
 	for _, v := range g.replicas.Vanished() {
-		if g.replicas.Get(v.Entity) != nil {
-			continue // it is back already
-		}
-		g.eachAccount(v.Chunk, v.Chunk, v.Account, func(s *session) { s.vanish(v.Entity, v.Reason) })
+		back := g.replicas.Get(v.Entity) != nil
+		g.eachAccount(v.Chunk, v.Chunk, v.Account, func(s *session) {
+			if back { // maybe elsewhere: its flush decides
+				s.touch(v.Entity)
+			} else {
+				s.vanish(v.Entity, v.Reason)
+			}
+		})
 	}
 }
 

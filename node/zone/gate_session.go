@@ -251,13 +251,15 @@ func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
 	}
 }
 
-// stale: the owner knows a session at least as new. If the directory forgot, claim above it; if not, we are displaced.
+// stale: the owner knows a session at least as new. One that was attached before is displaced; one that was not claims
+// again, above what the owner knows, in case the directory forgot.
 func (s *session) stale(known uint64) {
-	if known >= s.epoch {
-		s.claim()
+	if s.welcome && known > s.epoch {
+		s.gate.stats.Displaced++
+		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
 		return
 	}
-	s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+	s.claim()
 }
 
 // lookUp asks the store where the entity is.
