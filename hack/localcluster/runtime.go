@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -14,6 +15,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"github.com/spatialcells/spatialcells/hack/assets/programs"
 	"github.com/spatialcells/spatialcells/hack/localcluster/pods"
@@ -50,7 +52,8 @@ func (c *Cluster) startRuntime(ctx context.Context) error {
 	r := &c.runtime
 	r.log = file
 	r.inf = informers.NewSharedInformerFactory(client, 0)
-	r.events = record.NewBroadcaster()
+	quiet := klog.NewContext(context.Background(), logr.Discard()) // an outage is no news to whoever runs the cluster
+	r.events = record.NewBroadcaster(record.WithContext(quiet))
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	a, b := c.plan.lane.podPrefix()
 	r.pods, err = pods.New(pods.Config{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/spatialcells/spatialcells/hack/localcluster/child"
+)
+
+const (
+	preparePatience = 10 * time.Second
+	reusePatience   = 2 * time.Second
 )
 
 // container prepares and runs one life of the pod's container. ran is false when the pod was told to end before the
@@ -23,7 +30,7 @@ func (p *pod) container(ctx context.Context) (exit child.Exit, ran bool) {
 		var l launch
 		var out *logFile
 		var err error
-		if l, err = p.prepare(ctx); err == nil {
+		if l, err = p.prepareOrReuse(ctx); err == nil {
 			proc, out, err = p.start(l)
 		}
 		if err == nil {
@@ -38,6 +45,7 @@ func (p *pod) container(ctx context.Context) (exit child.Exit, ran bool) {
 		}
 	}
 	defer p.setProcess(nil, launch{})
+	p.prepared = true
 	p.status.running(p.obj, proc.PID())
 	p.publish()
 	p.event(corev1.EventTypeNormal, "Started", fmt.Sprintf("started container %s as process %d", p.obj.Spec.Containers[0].Name, proc.PID()))
@@ -47,10 +55,33 @@ func (p *pod) container(ctx context.Context) (exit child.Exit, ran bool) {
 	return exit, true
 }
 
+// prepareOrReuse prepares anew, or falls back on the last preparation while the API server is out of reach: an outage
+// must not keep a crashed container down.
+func (p *pod) prepareOrReuse(ctx context.Context) (launch, error) {
+	patience := preparePatience
+	if p.prepared {
+		patience = reusePatience
+	}
+	prepareCtx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l, err := p.prepare(prepareCtx)
+	if err == nil || !p.prepared || ctx.Err() != nil || !unreachable(err) {
+		return l, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exec, nil
+}
+
+// unreachable tells an API server that does not answer from one that says no.
+func unreachable(err error) bool {
+	var transport *url.Error
+	return errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err)
+}
+
 // prepare gets everything a process needs from the API.
 func (p *pod) prepare(ctx context.Context) (launch, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	c := &p.obj.Spec.Containers[0]
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return launch{}, err

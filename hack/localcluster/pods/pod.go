@@ -32,6 +32,7 @@ type pod struct {
 	dir          string
 	ip, hostIP   string
 	predecessors []*pod
+	prepared     bool             // a container has run: exec holds how; touched by run only
 	tokens       map[string]token // touched by prepare, and by keepFresh while the process runs
 
 	live atomic.Pointer[corev1.Pod] // as last seen
