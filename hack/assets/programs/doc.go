@@ -11,5 +11,5 @@
 //
 // What it promises: a program appears in the cache whole or not at all; two runs at once do the work once; a wrong
 // checksum is an error, never a reason to go on silently; long work says what it does and for how long. It imports the
-// standard library and golang.org/x/mod only.
+// standard library only.
 package programs

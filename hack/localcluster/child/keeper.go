@@ -25,7 +25,7 @@ while read -r op id; do
   -) live="${live%%" $id "*} ${live#*" $id "}" ;;
   esac
 done
-for id in $live; do kill -9 -- "-$id" 2>/dev/null; done
+for id in $live; do kill -9 "-$id" 2>/dev/null; done
 exit 0`
 
 // Keeper starts children and sees that they end with this process.
