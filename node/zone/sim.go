@@ -63,6 +63,7 @@ type sim struct {
 	nodes     interest.Subscriptions[string]
 	byAccount map[uint64]ecs.EntityID
 	bursts    []burst
+	owed      map[burst]bool // those of bursts: who waits for one knows nothing of its chunk yet
 
 	moved    []ecs.EntityID
 	changed  []ecs.EntityID
@@ -80,7 +81,7 @@ type sim struct {
 
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
-		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{},
+		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, owed: map[burst]bool{},
 		regions: make([]*region, e.grid.Regions()),
 	}
 	s.game = game.New(s.world, e.grid, s)

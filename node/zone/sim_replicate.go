@@ -36,6 +36,8 @@ func (s *sim) peerDown(session string) {
 	for _, b := range s.bursts {
 		if b.to != session {
 			kept = append(kept, b)
+		} else {
+			delete(s.owed, b)
 		}
 	}
 	s.bursts = kept
@@ -50,8 +52,10 @@ func (s *sim) subscribe(session string, chunk uint64) {
 func (s *sim) unsubscribe(session string, chunk uint64) { s.nodes.Remove(session, chunk) }
 
 func (s *sim) burst(to string, chunk uint64) {
-	if len(s.bursts) < maxBursts {
-		s.bursts = append(s.bursts, burst{to, chunk})
+	b := burst{to, chunk}
+	if len(s.bursts) < maxBursts && !s.owed[b] {
+		s.owed[b] = true
+		s.bursts = append(s.bursts, b)
 	}
 }
 
@@ -78,7 +82,7 @@ func (s *sim) tell(id ecs.EntityID) {
 	gateway := s.gatewayOf(id)
 	s.eachObserver(a.chunk, was.from, gateway, func(session string) {
 		now := session == gateway || s.nodes.Has(session, a.chunk)
-		before := !was.fresh && (session == gateway || s.nodes.Has(session, was.from))
+		before := !was.fresh && (session == gateway || s.nodes.Has(session, was.from) && !s.owed[burst{session, was.from}])
 		switch {
 		case now && !before:
 			s.copyFrame(session, id, a, &was, frameSnapshot)
@@ -258,6 +262,7 @@ func (s *sim) sendBursts() {
 		if p := s.peers[b.to]; p != nil && p.up && s.nodes.Has(b.to, b.chunk) {
 			budget[b.to] += 1 + s.sendBurst(p, b.chunk)
 		}
+		delete(s.owed, b)
 	}
 	s.bursts = kept
 }
