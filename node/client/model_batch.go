@@ -37,7 +37,7 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	s := m.Entities[id]
 	switch {
 	case u.Vanish != wire.VanishReason_VANISH_REASON_UNSPECIFIED:
-		m.vanish(id, s, u.Vanish)
+		m.vanish(id, s, u.Vanish, u.Reset_)
 		return nil
 	case s == nil && !u.Appear:
 		m.violate(Hole, id, "an update of an entity that is not in sight")
@@ -73,7 +73,8 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	return nil
 }
 
-func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason) {
+// vanish takes an entity out of sight. One that jumped may be out of sight wherever it was seen last.
+func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason, jumped bool) {
 	if s == nil {
 		m.violate(Repeat, id, "it vanishes and is not in sight")
 		return
@@ -81,7 +82,7 @@ func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason) {
 	v := Vanish{Entity: id, Reason: reason, Tick: m.Tick}
 	if s.placed {
 		v.At = m.At(s, m.Tick)
-		v.Surrounded = m.Surrounded(v.At)
+		v.Surrounded = !jumped && m.Surrounded(v.At)
 	}
 	if reason == wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT && v.Surrounded && m.Complete {
 		m.violate(Blink, id, "it vanished at %v, and the client holds that chunk and all around it", v.At)

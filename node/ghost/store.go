@@ -156,8 +156,12 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if !s.update(r, f) {
 		s.Counters.Malformed++
 	}
-	s.move(r, f.Chunk)
 	s.touch(r)
+	if !s.interested(f.Chunk, f.Account) { // its account was served here and is not any more: nobody tells us when it goes on
+		s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
+		return
+	}
+	s.move(r, f.Chunk)
 }
 
 func (s *Store) leave(r *Replica, f *Frame) {

@@ -162,7 +162,7 @@ func (g *gate) spread() {
 			if back { // maybe elsewhere: its flush decides
 				s.touch(v.Entity)
 			} else {
-				s.vanish(v.Entity, v.Reason)
+				s.vanish(v.Entity, v.Reason, false)
 			}
 		})
 	}
@@ -245,7 +245,7 @@ func (s *session) flush() {
 		case should && (!s.seen[id] || s.full):
 			s.appear(r)
 		case !should && s.seen[id]:
-			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
+			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT, r != nil && r.Reset)
 		}
 	}
 	s.touched, s.full = s.touched[:0], false
@@ -273,14 +273,16 @@ func (s *session) appear(r *ghost.Replica) {
 	g.stats.Spliced++
 }
 
-func (s *session) vanish(id ecs.EntityID, reason wire.VanishReason) {
+// vanish takes an entity from the client's sight. reset: it is elsewhere by a jump, its owner crashed.
+func (s *session) vanish(id ecs.EntityID, reason wire.VanishReason, reset bool) {
 	if !s.seen[id] {
 		return
 	}
 	delete(s.seen, id)
-	s.updates = appendUpdateHeader(s.updates, id, 2)
+	s.updates = appendUpdateHeader(s.updates, id, 2+boolSize(reset))
 	s.updates = protowire.AppendTag(s.updates, updateVanish, protowire.VarintType)
 	s.updates = protowire.AppendVarint(s.updates, uint64(reason))
+	s.updates = appendBool(s.updates, updateReset, reset)
 }
 
 // showPrivate adds what only this account may know, once its entity is in sight.
