@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,11 +48,21 @@ func main() {
 		"image of the zone nodes of new Worlds that name none [ZONE_NODE_IMAGE]")
 	flag.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "DEBUG, INFO, WARN or ERROR")
 	flag.Parse()
+	o.metricsAddress, o.healthAddress = listenOn(o.metricsAddress), listenOn(o.healthAddress)
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel})))
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		ctrl.Log.Error(err, "the operator ends")
 		os.Exit(1)
 	}
+}
+
+// listenOn adds the host to listen on to an address without one, where LISTEN_HOST says so: pods that are processes share
+// the ports of all interfaces.
+func listenOn(address string) string {
+	if host := os.Getenv("LISTEN_HOST"); host != "" && strings.HasPrefix(address, ":") {
+		return net.JoinHostPort(host, address[1:])
+	}
+	return address
 }
 
 func run(ctx context.Context, o options) error {
