@@ -96,7 +96,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	if err != nil {
 		cancel()
 	}
-	if buildErr := <-built; buildErr != nil && !errors.Is(buildErr, context.Canceled) {
+	if buildErr := <-built; buildErr != nil && (err == nil || !errors.Is(buildErr, context.Canceled)) {
 		err = buildErr
 	}
 	if err == nil {
@@ -131,11 +131,32 @@ func (d *demo) apply(ctx context.Context) (*v1alpha1.World, error) {
 	}
 	w, err := d.site.awaitReady(ctx, d.say)
 	if err != nil {
-		return nil, &trouble{cause: err, remedy: "the logs of operator and zone nodes are in its pods folder", log: d.log("")}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &trouble{cause: fmt.Errorf("%w; the last error of a pod: %s", err, podError(d.log("pods"))), remedy: "read the logs of operator and zone nodes", log: d.log("pods")}
 	}
 	d.ready = time.Since(d.began)
 	d.say(fmt.Sprintf("World %s is Ready, %.1f s after the start", w.Name, d.ready.Seconds()))
 	return w, nil
+}
+
+// podError is the last line of level error in the pods' logs.
+func podError(dir string) string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+	newest, found := "", "none"
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for l := range strings.Lines(string(b)) { // lines begin with their time
+			if strings.Contains(l, "ERROR") && l > newest {
+				newest, found = l, filepath.Base(filepath.Dir(f))+": "+l[min(len(l), 38):min(len(l), 400)]
+			}
+		}
+	}
+	return oneLine(found)
 }
 
 // removeWorld deletes the World, as somebody would who tidies up.

@@ -75,23 +75,26 @@ func newSite(config *rest.Config, key client.ObjectKey) (*site, error) {
 func (s *site) awaitReady(ctx context.Context, say func(string)) (*v1alpha1.World, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyPatience, fmt.Errorf("not Ready within %v", readyPatience))
 	defer cancel()
-	said := ""
+	said, last := map[string]bool{}, "no answer yet" // numbers go up and down; each line is said once
 	for {
 		w := &v1alpha1.World{}
 		err := s.api.Get(ctx, s.key, w)
-		line := progressOf(w)
-		if err != nil {
-			line = "no answer yet"
+		if err == nil {
+			last = progressOf(w)
 		}
-		if line != said {
-			said = line
-			say("World " + s.key.Name + ": " + line)
+		if !said[last] {
+			said[last] = true
+			say("World " + s.key.Name + ": " + last)
 		}
 		if err == nil && meta.IsStatusConditionTrue(w.Status.Conditions, v1alpha1.ConditionReady) {
 			return w, nil
 		}
-		if err := pause(ctx, pollPeriod); err != nil {
-			return nil, fmt.Errorf("World %s is %w; last: %s%s", s.key.Name, context.Cause(ctx), said, s.podTrouble(context.WithoutCancel(ctx)))
+		trouble, hopeless := s.podTrouble(ctx)
+		if hopeless {
+			return nil, fmt.Errorf("World %s does not get Ready: %s", s.key.Name, trouble)
+		}
+		if pause(ctx, pollPeriod) != nil {
+			return nil, fmt.Errorf("World %s: %w; last: %s%s", s.key.Name, context.Cause(ctx), last, trouble)
 		}
 	}
 }
@@ -113,33 +116,37 @@ func progressOf(w *v1alpha1.World) string {
 	if c == nil {
 		return "waiting for the operator"
 	}
-	return fmt.Sprintf("nodes %s, regions %s, %s: %s", w.Status.Nodes.Summary, w.Status.Regions.Summary, c.Reason, c.Message)
+	message, _, _ := strings.Cut(c.Message, ". ")
+	return fmt.Sprintf("nodes %s, regions %s, %s: %s", w.Status.Nodes.Summary, w.Status.Regions.Summary, c.Reason, message)
 }
 
-// podTrouble names pods that do not run.
-func (s *site) podTrouble(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+// tooManyRestarts is when a pod that starts again and again is not waited for any longer.
+const tooManyRestarts = 5
+
+// podTrouble names pods that do not run, and says whether they ever will.
+func (s *site) podTrouble(ctx context.Context) (text string, hopeless bool) {
 	pods := &corev1.PodList{}
 	if err := s.api.List(ctx, pods); err != nil {
-		return ""
+		return "", false
 	}
 	var bad []string
 	for _, p := range pods.Items {
 		for _, c := range p.Status.ContainerStatuses {
-			if c.State.Waiting != nil || c.RestartCount > 0 && !c.Ready {
-				reason := "not ready"
-				if c.State.Waiting != nil {
-					reason = c.State.Waiting.Reason
-				}
-				bad = append(bad, fmt.Sprintf("%s (%s, %d restarts)", p.Name, reason, c.RestartCount))
+			if c.Ready || c.State.Waiting == nil && c.RestartCount == 0 {
+				continue
 			}
+			reason := "not ready"
+			if c.State.Waiting != nil {
+				reason = c.State.Waiting.Reason
+			}
+			bad = append(bad, fmt.Sprintf("%s (%s, %d restarts)", p.Name, reason, c.RestartCount))
+			hopeless = hopeless || c.RestartCount >= tooManyRestarts
 		}
 	}
 	if len(bad) == 0 {
-		return ""
+		return "", false
 	}
-	return "; pods in trouble: " + strings.Join(bad, ", ")
+	return "; pods in trouble: " + strings.Join(bad, ", "), hopeless
 }
 
 // zoneNode is one node as its session Lease shows it.
