@@ -249,7 +249,9 @@ func LoadImage(dir, ref, binary string) error {
 }
 
 // PodPID returns the process id of the pod's container, for kill -9 and SIGSTOP.
-func (c *Cluster) PodPID(namespace, name string) (int, error) { return c.runtime.pods.PID(namespace, name) }
+func (c *Cluster) PodPID(namespace, name string) (int, error) {
+	return c.runtime.pods.PID(namespace, name)
+}
 
 // ComponentPID returns the process id of etcd, kube-apiserver, kube-controller-manager or kube-scheduler; 0 while it is
 // down.
@@ -309,13 +311,14 @@ func stopAll(list ...*child.Supervisor) {
 }
 
 // kubeletListener listens on a machine's own address.
-func (c *Cluster) kubeletListener(address string, port int) (net.Listener, *tls.Config, error) {
+func (c *Cluster) kubeletListener(ctx context.Context, address string, port int) (net.Listener, *tls.Config, error) {
 	pair := c.plan.ca.Pair("kubelet")
 	cert, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the kubelet's certificate: %w", err)
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listening for the API server's requests: %w (in use by %s)", err, portOwner(port))
 	}
@@ -343,4 +346,3 @@ func (c *Cluster) logger() (*slog.Logger, *os.File, error) {
 	}
 	return slog.New(slog.NewTextHandler(f, nil)), f, nil
 }
-

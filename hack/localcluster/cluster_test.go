@@ -3,7 +3,6 @@ package localcluster
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 )
 
 const image = "example/echo:v1"
@@ -37,8 +35,7 @@ type world struct {
 }
 
 func TestCluster(t *testing.T) {
-	klog.LogToStderr(false) // watches that break while the API server is away are no news
-	klog.SetOutput(io.Discard)
+	SilenceClients()
 	before := goleak.IgnoreCurrent()
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
@@ -327,11 +324,10 @@ func (w world) boundToken(ctx context.Context) {
 	out, err := cs.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	w.ok(err)
 	extra := out.Status.UserInfo.Extra
-	raw, _ := json.Marshal(extra)
 	if out.Status.UserInfo.Username != "system:serviceaccount:default:default" ||
 		fmt.Sprint(extra["authentication.kubernetes.io/pod-name"]) != "[echo-0]" ||
 		fmt.Sprint(extra["authentication.kubernetes.io/pod-uid"]) != "["+string(p.UID)+"]" {
-		w.Errorf("the token says %s %s", out.Status.UserInfo.Username, raw)
+		w.Errorf("the token says %s %v", out.Status.UserInfo.Username, extra)
 	}
 }
 

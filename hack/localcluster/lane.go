@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -31,8 +32,9 @@ func takeLane(want int) (*lane, error) {
 	if want >= 0 {
 		first, last = want, want
 	}
+	var lc net.ListenConfig
 	for n := first; n <= last; n++ {
-		l, err := net.Listen("unix", laneSocket(n))
+		l, err := lc.Listen(context.Background(), "unix", laneSocket(n))
 		if err == nil {
 			return &lane{n, l}, nil
 		}
@@ -48,7 +50,8 @@ func takeLane(want int) (*lane, error) {
 }
 
 func laneHolder(n int) string {
-	c, err := net.Dial("unix", laneSocket(n))
+	var d net.Dialer
+	c, err := d.DialContext(context.Background(), "unix", laneSocket(n))
 	if err != nil {
 		return "an unknown process"
 	}

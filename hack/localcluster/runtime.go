@@ -23,6 +23,10 @@ import (
 	"github.com/spatialcells/spatialcells/hack/localcluster/volumes"
 )
 
+// SilenceClients drops what client-go says on its own: watches that break while an API server is away are no news to
+// whoever stopped it. It changes the process's logging and is therefore for mains and tests to call, before Up.
+func SilenceClients() { klog.SetLogger(logr.Discard()) }
+
 // runtime is what this process does for the cluster itself: machines, pods, services, volumes.
 type runtime struct {
 	pods   *pods.Runtime
@@ -112,7 +116,7 @@ func (c *Cluster) machines() map[string]string {
 
 func (c *Cluster) serveMachines(life context.Context) error {
 	for name, address := range c.machines() {
-		l, conf, err := c.kubeletListener(address, pods.KubeletPort)
+		l, conf, err := c.kubeletListener(life, address, pods.KubeletPort)
 		if err != nil {
 			return err
 		}
@@ -145,4 +149,3 @@ func (r *runtime) stop(grace time.Duration) {
 		_ = r.log.Close()
 	}
 }
-

@@ -235,12 +235,12 @@ func extract(archive, member, to string) (string, error) {
 	defer f.Close()
 	gz, err := gzip.NewReader(bufio.NewReader(f))
 	if err != nil {
-		return "", fmt.Errorf("%w: %s is no archive: %v", errNoRelease, filepath.Base(archive), err)
+		return "", fmt.Errorf("%w: %s is no archive: %w", errNoRelease, filepath.Base(archive), err)
 	}
 	for tr := tar.NewReader(gz); ; {
 		h, err := tr.Next()
 		if err != nil {
-			return "", fmt.Errorf("%w: no %s in the archive: %v", errNoRelease, member, err)
+			return "", fmt.Errorf("%w: no %s in the archive: %w", errNoRelease, member, err)
 		}
 		if h.Name != member || h.Typeflag != tar.TypeReg {
 			continue

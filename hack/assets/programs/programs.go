@@ -26,11 +26,11 @@ var All = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-sc
 
 // Options change where Dir looks. The zero value is right for everyone but tests.
 type Options struct {
-	Need     []string              // subset of All; nil means all
-	Progress func(line string)     // told what takes time; nil is silent
-	Env      func(string) string   // nil means os.Getenv
-	CacheDir string                // folder of the cache; empty means <user cache>/spatialcells
-	Module   string                // folder of the nested module; empty means hack/k8s of this repository
+	Need     []string                                          // subset of All; nil means all
+	Progress func(line string)                                 // told what takes time; nil is silent
+	Env      func(string) string                               // nil means os.Getenv
+	CacheDir string                                            // folder of the cache; empty means <user cache>/spatialcells
+	Module   string                                            // folder of the nested module; empty means hack/k8s of this repository
 	build    func(context.Context, *run, string, string) error // tests replace the compiler
 	version  func(context.Context, string) (string, error)     // tests replace running the program
 }

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -56,7 +57,7 @@ func NewKeeper(dir string) (*Keeper, error) {
 }
 
 func (k *Keeper) startWatchdog() error {
-	k.dog = exec.Command("/bin/sh", "-c", watchdogScript)
+	k.dog = exec.CommandContext(context.Background(), "/bin/sh", "-c", watchdogScript)
 	k.dog.Env = []string{"PATH=/usr/bin:/bin", k.marker()}
 	k.dog.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := k.dog.StdinPipe()

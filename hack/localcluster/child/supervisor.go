@@ -123,7 +123,7 @@ func (s *Supervisor) life(ctx context.Context) error {
 		return fmt.Errorf("opening the log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(s.spec.Binary, s.spec.Args...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.spec.Binary, s.spec.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	p, err := s.keeper.Start(cmd, s.spec.Name)
 	if err != nil {

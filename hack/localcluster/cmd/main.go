@@ -18,17 +18,14 @@ import (
 	"strings"
 	"syscall"
 
-	"k8s.io/klog/v2"
-
 	"github.com/spatialcells/spatialcells/hack/localcluster"
 )
 
 const usage = `usage: localcluster COMMAND --dir DIR [flags]
   up      start a cluster; runs until Ctrl-C, or in the background with --detach
-  load    load images into a running cluster
+  load    give images to a running cluster
   status  say what runs
-  down    stop the cluster; --purge removes its folder too
-`
+  down    stop the cluster; --purge removes its folder too`
 
 // imageFlags collects --image NAME=BINARY.
 type imageFlags map[string]string
@@ -74,13 +71,13 @@ func parse(command string, args []string, out io.Writer) (arguments, error) {
 		fs.BoolVar(&a.purge, "purge", false, "remove the folder, logs included")
 	case "status":
 	default:
-		return a, fmt.Errorf("no command %q\n%s", command, usage)
+		return a, fmt.Errorf("no command %q; %s", command, usage)
 	}
 	if err := fs.Parse(args); err != nil {
 		return a, err
 	}
 	if a.dir == "" || fs.NArg() > 0 {
-		return a, errors.New("want --dir DIR and flags only\n" + usage)
+		return a, errors.New("want --dir DIR and flags only; " + usage)
 	}
 	var err error
 	a.dir, err = filepath.Abs(a.dir)
@@ -88,9 +85,7 @@ func parse(command string, args []string, out io.Writer) (arguments, error) {
 }
 
 func main() {
-	// What client-go grumbles while an API server is away is no news here.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	localcluster.SilenceClients()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -102,7 +97,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command\n" + usage)
+		return errors.New("no command; " + usage)
 	}
 	a, err := parse(args[0], args[1:], progress)
 	if err != nil {

@@ -79,18 +79,21 @@ func detach(ctx context.Context, a arguments, args []string, out, progress io.Wr
 		return fmt.Errorf("opening the log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append([]string{"up"}, append(args, "--detach=false")...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{"up"}, append(args, "--detach=false")...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the cluster: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // why it ended stands in its log
+	}()
 	return awaitReady(ctx, a.dir, cmd, ended, logFile, out, progress)
 }
 
-func awaitReady(ctx context.Context, dir string, cmd *exec.Cmd, ended <-chan error, logFile string, out, progress io.Writer) error {
+func awaitReady(ctx context.Context, dir string, cmd *exec.Cmd, ended <-chan struct{}, logFile string, out, progress io.Writer) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	shown := 0

@@ -64,7 +64,7 @@ func TestAuthorityAndAccountKeyAreKept(t *testing.T) {
 		key, _ := os.ReadFile(sa.KeyFile)
 		return string(ca) + string(key)
 	}
-	if read() != read() {
+	if first, second := read(), read(); first != second {
 		t.Error("a second start made new keys: running pods' tokens would be refused")
 	}
 }

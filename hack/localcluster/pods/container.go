@@ -25,25 +25,11 @@ const (
 // container prepares and runs one life of the pod's container. ran is false when the pod was told to end before the
 // process started.
 func (p *pod) container(ctx context.Context) (exit child.Exit, ran bool) {
-	var proc *child.Process
-	for {
-		var l launch
-		var out *logFile
-		var err error
-		if l, err = p.prepareOrReuse(ctx); err == nil {
-			proc, out, err = p.start(l)
-		}
-		if err == nil {
-			defer out.Close()
-			p.setProcess(proc, l)
-			break
-		}
-		p.status.waiting("CreateContainerError", err.Error())
-		p.publish()
-		if p.sleep(retryPrepare) {
-			return child.Exit{}, false
-		}
+	proc, out := p.startUntilItRuns(ctx)
+	if proc == nil {
+		return child.Exit{}, false
 	}
+	defer out.Close()
 	defer p.setProcess(nil, launch{})
 	p.prepared = true
 	p.status.running(p.obj, proc.PID())
@@ -53,6 +39,26 @@ func (p *pod) container(ctx context.Context) (exit child.Exit, ran bool) {
 	exit = proc.Exit()
 	p.status.exited(exit)
 	return exit, true
+}
+
+// startUntilItRuns tries to start the process until that works; nil means that the pod was told to end.
+func (p *pod) startUntilItRuns(ctx context.Context) (*child.Process, *logFile) {
+	for {
+		l, err := p.prepareOrReuse(ctx)
+		if err == nil {
+			var proc *child.Process
+			var out *logFile
+			if proc, out, err = p.start(l); err == nil {
+				p.setProcess(proc, l)
+				return proc, out
+			}
+		}
+		p.status.waiting("CreateContainerError", err.Error())
+		p.publish()
+		if p.sleep(retryPrepare) {
+			return nil, nil
+		}
+	}
 }
 
 // prepareOrReuse prepares anew, or falls back on the last preparation while the API server is out of reach: an outage
@@ -143,7 +149,7 @@ func (l launch) command(argv []string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(file, args[1:]...)
+	cmd := exec.CommandContext(context.Background(), file, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Env = list(l.env)
 	return cmd, nil
@@ -168,7 +174,8 @@ func (l launch) lookup(name string) (string, error) {
 func (p *pod) attend(ctx context.Context, proc *child.Process) {
 	probes := p.startProbes(ctx)
 	defer probes.stop()
-	defer p.keepFresh(ctx)()
+	stopFresh := p.keepFresh(ctx)
+	defer stopFresh()
 	var end *ending
 	defer func() { end.close() }()
 	for {

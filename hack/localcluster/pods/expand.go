@@ -2,7 +2,7 @@ package pods
 
 import (
 	"path"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -50,7 +50,7 @@ func (m mounts) sorted() mounts {
 	for i := range m {
 		m[i].from = path.Clean(m[i].from)
 	}
-	sort.SliceStable(m, func(i, j int) bool { return len(m[i].from) > len(m[j].from) })
+	slices.SortStableFunc(m, func(a, b mount) int { return len(b.from) - len(a.from) })
 	return m
 }
 

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	maxLine      = 16 << 10  // bytes; a longer line is cut into several
-	maxLog       = 32 << 20  // bytes; then the file is moved to .1, which is overwritten
-	keepLives    = 3         // logs of container lives kept per pod
-	keepDead     = 100       // folders of logs of pods that are gone
+	maxLine      = 16 << 10 // bytes; a longer line is cut into several
+	maxLog       = 32 << 20 // bytes; then the file is moved to .1, which is overwritten
+	keepLives    = 3        // logs of container lives kept per pod
+	keepDead     = 100      // folders of logs of pods that are gone
 	followPeriod = 200 * time.Millisecond
 	stampLayout  = "2006-01-02T15:04:05.000000000Z"
 )
@@ -234,6 +234,8 @@ func copyLog(ctx context.Context, w io.Writer, files []*os.File, path string, op
 func follow(ctx context.Context, s *logSink, f *os.File, r *bufio.Reader, path string, grows func() bool) error {
 	tick := time.NewTicker(followPeriod)
 	defer tick.Stop()
+	var next *os.File // the log that took the place of the one before
+	defer func() { closeFile(next) }()
 	for {
 		more := grows()
 		moved := !sameFile(f, path)
@@ -241,11 +243,11 @@ func follow(ctx context.Context, s *logSink, f *os.File, r *bufio.Reader, path s
 			return err
 		}
 		if moved {
-			next, err := os.Open(path)
-			if err != nil {
+			closeFile(next)
+			var err error
+			if next, err = os.Open(path); err != nil {
 				return err
 			}
-			defer next.Close()
 			f, r = next, bufio.NewReaderSize(next, maxLine+256)
 			continue
 		}
@@ -257,6 +259,12 @@ func follow(ctx context.Context, s *logSink, f *os.File, r *bufio.Reader, path s
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+func closeFile(f *os.File) {
+	if f != nil {
+		_ = f.Close()
 	}
 }
 
@@ -336,8 +344,8 @@ func (r *Runtime) pruneLogs() {
 			dead = append(dead, aged{e.Name(), info.ModTime()})
 		}
 	}
-	sort.Slice(dead, func(i, j int) bool { return dead[i].at.Before(dead[j].at) })
-	for i := 0; i < len(dead)-keepDead; i++ {
-		_ = os.RemoveAll(filepath.Join(r.logs, dead[i].name))
+	slices.SortFunc(dead, func(a, b aged) int { return a.at.Compare(b.at) })
+	for _, d := range dead[:max(0, len(dead)-keepDead)] {
+		_ = os.RemoveAll(filepath.Join(r.logs, d.name))
 	}
 }

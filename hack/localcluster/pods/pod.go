@@ -17,8 +17,8 @@ import (
 const (
 	firstRestart = 500 * time.Millisecond
 	lastRestart  = 30 * time.Second
-	healthyAfter = time.Minute     // a life this long forgives earlier crashes
-	retryPrepare = time.Second     // between attempts to get volumes and environment
+	healthyAfter = time.Minute      // a life this long forgives earlier crashes
+	retryPrepare = time.Second      // between attempts to get volumes and environment
 	refreshEvery = 30 * time.Second // also without a change: tokens grow old
 )
 

@@ -170,8 +170,12 @@ func TestUnsupportedPodsAreRefusedInWords(t *testing.T) {
 		"one container":   func(s *corev1.PodSpec) { s.Containers = append(s.Containers, s.Containers[0]) },
 		"init containers": func(s *corev1.PodSpec) { s.InitContainers = s.Containers },
 		"hostNetwork":     func(s *corev1.PodSpec) { s.HostNetwork = true },
-		"grpc":            func(s *corev1.PodSpec) { s.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}} },
-		"postStart":       func(s *corev1.PodSpec) { s.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}} },
+		"grpc": func(s *corev1.PodSpec) {
+			s.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
+		},
+		"postStart": func(s *corev1.PodSpec) {
+			s.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}}
+		},
 	} {
 		o := basePod()
 		change(&o.Spec)

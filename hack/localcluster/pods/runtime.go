@@ -44,7 +44,7 @@ type Runtime struct {
 	lister corelisters.PodLister
 	logs   string
 
-	ctx    context.Context // ends when nothing may be started or reported any more
+	ctx    context.Context //nolint:containedctx // the runtime's life: nothing may be started or reported after it
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
@@ -148,11 +148,11 @@ func graceOf(o *corev1.Pod) time.Duration {
 	return 0
 }
 
-// get returns the running pod with the object's uid; with make it starts one when there is none.
-func (r *Runtime) get(o *corev1.Pod, make bool) *pod {
+// get returns the running pod with the object's uid; with start it starts one when there is none.
+func (r *Runtime) get(o *corev1.Pod, start bool) *pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.pods[o.UID]; p != nil || !make || r.stopped {
+	if p := r.pods[o.UID]; p != nil || !start || r.stopped {
 		return p
 	}
 	p := newPod(r, o)

@@ -153,7 +153,8 @@ func (p *Proxy) balance(ctx context.Context, s *corev1.Service) {
 }
 
 func (p *Proxy) open(ctx context.Context, addr string, w wanted) {
-	ln, err := net.Listen("tcp", addr)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EACCES) {
 		p.log.Debug("service port below 1024 needs root; reach the pods by another port", "service", w.service.Name, "address", addr)
 		return

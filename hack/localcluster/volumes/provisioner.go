@@ -28,8 +28,8 @@ import (
 
 const (
 	// Class is the name of the storage class, the default one of the cluster.
-	Class = "standard"
-	owner = "spatialcells.io/local-folder"
+	Class  = "standard"
+	owner  = "spatialcells.io/local-folder"
 	prefix = "pvc-"
 )
 
@@ -37,7 +37,7 @@ const (
 func StorageClass() *storagev1.StorageClass {
 	reclaim, binding := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
 	return &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		ObjectMeta:  metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 		Provisioner: owner, ReclaimPolicy: &reclaim, VolumeBindingMode: &binding,
 	}
 }
