@@ -5,7 +5,8 @@ import "slices"
 // layout divides a grid among n nodes without pins: contiguous, even, with short borders.
 //
 // Each candidate cuts the torus into strips along one axis and each strip, in snaking order, into its nodes. The cut into
-// one strip is always contiguous, so there is always an answer; of the contiguous ones the shortest border wins.
+// one strip is always contiguous, so there is always an answer; of the contiguous ones the shortest border wins, and of
+// equally short ones the most compact pieces: no node then rings the world alone.
 // Ordinals are then given so that a grid of n nodes resembles that of n-1: scaling moves little.
 func layout(g Grid, n int32) Table {
 	table := make(Table, g.Size())
@@ -28,12 +29,37 @@ func shape(g Grid, n int32) Table {
 			if !contiguous(g, t, n) {
 				continue
 			}
-			if border := g.Border(t); best == nil || border < shortest {
+			border := g.Border(t)
+			if best == nil || border < shortest || border == shortest && extent(g, t, n) < extent(g, best, n) {
 				best, shortest = t, border
 			}
 		}
 	}
 	return best
+}
+
+// extent is how many columns or rows the piece touches that touches most of them.
+func extent(g Grid, t Table, n int32) (longest int32) {
+	lines := g.Columns + g.Rows
+	touched := make([]bool, n*lines)
+	for cell, node := range t {
+		r := g.Region(cell)
+		touched[node*lines+r.Column], touched[node*lines+g.Columns+r.Row] = true, true
+	}
+	for node := range n {
+		of := touched[node*lines : (node+1)*lines]
+		longest = max(longest, count(of[:g.Columns]), count(of[g.Columns:]))
+	}
+	return longest
+}
+
+func count(list []bool) (n int32) {
+	for _, yes := range list {
+		if yes {
+			n++
+		}
+	}
+	return n
 }
 
 // proportionate leaves out cuts whose pieces would be more than five times longer than wide: they never win.

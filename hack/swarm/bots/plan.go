@@ -60,9 +60,15 @@ type landmarks struct {
 // Plan spreads n bots over the interesting places. owner names the owner of a region by its index; where all have the
 // same one, any borders do.
 func Plan(g torus.Grid, owner func(region int) string, n int, rng *rand.Rand) []Spot {
-	marks := find(g, owner)
+	marks, every := find(g, owner), find(g, func(region int) string { return g.RegionAt(region).String() })
 	if len(marks.borders)+len(marks.seamX)+len(marks.seamY) == 0 {
-		marks = find(g, func(region int) string { return g.RegionAt(region).String() })
+		marks = every
+	}
+	if len(marks.seamX) == 0 { // no border between owners lies there; the seam is worth a walk all the same
+		marks.seamX = every.seamX
+	}
+	if len(marks.seamY) == 0 {
+		marks.seamY = every.seamY
 	}
 	turns := []Behaviour{Corner, SeamX, Border, SeamY, Ring, Border, Group, Ring, Wander, Border}
 	var spots []Spot
@@ -148,7 +154,10 @@ func (m *landmarks) spot(g torus.Grid, b Behaviour, turn, i int, rng *rand.Rand)
 	case b == SeamY && len(m.seamY) > 0:
 		return across(g, b, pick(m.seamY, turn), aside, i%2 == 0)
 	}
-	lines := append(append(append([]line{}, m.borders...), m.seamX...), m.seamY...)
+	lines := m.borders
+	if len(lines) == 0 {
+		lines = append(append([]line{}, m.seamX...), m.seamY...)
+	}
 	if len(lines) == 0 { // a world of one region
 		return Spot{Behaviour: Wander, Spawn: g.Add(torus.Pos{}, rng.Int64N(40), rng.Int64N(40))}
 	}
