@@ -68,10 +68,15 @@ func (n *node) load(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no step was made yet", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(struct {
+	b, err := json.Marshal(struct {
 		Session string            `json:"session"`
 		Columns int               `json:"columns"`
 		Regions []zone.RegionLoad `json:"regions"`
 	}{n.session.Session(), n.cfg.columns, s.regions})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(b, '\n'))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"sync"
+	"time"
 
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/zone"
@@ -13,7 +14,7 @@ const maxMail = 256 << 20
 
 // mailbox gathers what drivers report until the next step. Drivers call it from their goroutines.
 type mailbox struct {
-	now     func() int64 // boot-time clock in nanoseconds
+	now     func() time.Duration // boot-time clock
 	full    func()
 	mu      sync.Mutex
 	in      zone.Inbox
@@ -83,14 +84,14 @@ func (m *mailbox) voidReplication(in *zone.Inbox, session string) {
 func (m *mailbox) Replication(session string, b []byte) {
 	at := m.now()
 	m.put(len(b), func(in *zone.Inbox) {
-		in.Replication = append(in.Replication, zone.PeerBytes{Session: session, Bytes: b, At: nanos(at)})
+		in.Replication = append(in.Replication, zone.PeerBytes{Session: session, Bytes: b, At: at})
 	})
 }
 
 func (m *mailbox) Reliable(session string, b []byte) {
 	at := m.now()
 	m.put(len(b), func(in *zone.Inbox) {
-		in.Reliable = append(in.Reliable, zone.PeerBytes{Session: session, Bytes: b, At: nanos(at)})
+		in.Reliable = append(in.Reliable, zone.PeerBytes{Session: session, Bytes: b, At: at})
 	})
 }
 

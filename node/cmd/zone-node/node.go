@@ -44,8 +44,7 @@ type node struct {
 	ticks    *tickMetrics
 	snapshot atomic.Pointer[snapshot]
 	ready    atomic.Bool
-	stopping atomic.Bool
-	halt     atomic.Bool
+	loop     *loop
 	lost     chan error
 }
 
@@ -61,7 +60,7 @@ func run(ctx context.Context, log *slog.Logger, cfg config) error {
 	n := &node{cfg: cfg, log: log.With("node", cfg.podName), metrics: prometheus.NewRegistry(), lost: make(chan error, 1)}
 	n.ticks = newTickMetrics(n.metrics)
 	n.mail = &mailbox{
-		now: func() int64 { return int64(n.clock.Boottime()) }, streams: map[string]uint64{},
+		now: n.clock.Boottime, streams: map[string]uint64{},
 		full: func() {
 			n.lose(errors.New("more is waiting for the next step than this node may keep: it starts anew"))
 		},
@@ -141,6 +140,10 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 	}); err != nil {
 		return err
 	}
+	n.loop = &loop{
+		log: n.log, engine: n.engine, boottime: n.clock.Boottime, deadline: n.deadline, take: n.mail.take, release: n.release, show: n.show,
+		observe: func(step time.Duration) { n.ticks.step.Observe(step.Seconds()) },
+	}
 	if n.store, err = store.Open(ctx, n.cfg.store, n.cfg.storePasswordFile, n.mail.stored, store.Options{
 		Now: n.clock.Boottime, Fence: n.deadline, Logger: n.log, Registerer: n.metrics,
 	}); err != nil {
@@ -213,7 +216,7 @@ func (n *node) live(ctx context.Context, kube *rest.Config) error {
 	stopped := make(chan struct{})
 	running.Go(func() {
 		defer close(stopped)
-		n.loop(work)
+		n.loop.run(work)
 	})
 	n.ready.Store(true)
 	n.log.Info("zone node is up", "gateway", n.cfg.advertise(n.cfg.gatewayPort), "link", n.cfg.advertise(n.cfg.linkPort))
@@ -246,13 +249,13 @@ const (
 // stop is the graceful end: no new players, everything saved, the simulation over, then the leases given back.
 func (n *node) stop(stopped <-chan struct{}) {
 	n.log.Info("stopping: players are asked to reconnect elsewhere, everything is saved")
-	n.stopping.Store(true)
+	n.loop.stopping.Store(true)
 	select {
 	case <-stopped: // the loop ends by itself when all is saved
 	case <-time.After(saveGrace):
 		n.log.Warn("the store did not take everything in time; what is missing is at most 5 s old", "waited", saveGrace)
-		n.stopping.Store(false)
-		n.halt.Store(true)
+		n.loop.stopping.Store(false)
+		n.loop.halt.Store(true)
 		<-stopped
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseGrace)

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// release hands a step's outcome to the drivers, each of which compares the fence with the clock again before it writes.
+func (n *node) release(out *zone.Outbox, streams map[string]uint64) {
+	for _, b := range out.Reliable {
+		if err := n.link.SendReliable(b.Session, b.Bytes); err != nil {
+			n.ticks.refused.Inc() // every protocol of the heart repeats what is not answered
+		}
+	}
+	for _, b := range out.Replication {
+		n.link.SendReplication(b.Session, streams[b.Session], b.Bytes)
+	}
+	for _, c := range out.Clients {
+		n.gateway.Send(c)
+	}
+	for _, c := range out.Close {
+		n.gateway.CloseConn(c)
+	}
+	for _, r := range out.Store {
+		n.store.Submit(r)
+	}
+	for _, r := range out.Chunks {
+		n.terrain.Request(r)
+	}
+	for _, note := range out.Notes {
+		n.log.Info("world", "note", note)
+	}
+}
+
+// show publishes what the heart counts.
+func (n *node) show(engine *zone.Engine) {
+	tick := engine.Tick()
+	last := n.snapshot.Load()
+	if last != nil && tick%snapshotTicks != 0 {
+		return
+	}
+	s := &snapshot{stats: engine.Stats(), at: n.clock.Boottime()}
+	if last != nil {
+		s.regions = last.regions
+	}
+	if last == nil || tick%loadTicks == 0 {
+		s.regions = engine.Regions()
+	}
+	n.snapshot.Store(s)
+}
