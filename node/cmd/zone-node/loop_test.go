@@ -96,7 +96,7 @@ func TestAStepThatOutlivesTheDeadlineIsHeld(t *testing.T) {
 	eventually(t, "the step was made", func() bool { return b.now.Load() > int64(time.Hour) })
 	never(t, "a step that outlived its deadline was released", func() bool { return b.released.Load() > 0 })
 	b.fence.Store(b.now.Load() + int64(time.Second))
-	eventually(t, "the held step was released after the renewal", func() bool { return b.released.Load() == 1 })
+	eventually(t, "the held step was released after the renewal", func() bool { return b.released.Load() >= 1 })
 }
 
 // TestNoStepIsMadeAtOrAfterTheDeadline, and they go on when it moves.
