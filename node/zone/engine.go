@@ -238,7 +238,7 @@ func (e *Engine) send(to string, m *wire.PeerMessage) {
 
 // drain delivers what this node sent to itself.
 func (e *Engine) drain() {
-	for i := 0; i < len(e.loop); i++ {
+	for i := 0; i < len(e.loop); i++ { //nolint:intrange // receiving may append to the loop
 		e.receive(e.self, e.loop[i], e.boot)
 	}
 	clear(e.loop)

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"errors"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -54,7 +55,6 @@ type session struct {
 	ownEpoch     ecs.Epoch // of the last message for the own account
 	followed     ecs.Epoch // of the replica whose owner we follow
 	retry        int64     // tick of the next attach or resend; 0: none
-	resend       bool
 
 	calls   route.Queue
 	view    interest.View
@@ -319,9 +319,9 @@ func (s *session) input(in *wire.Input) {
 	if err == nil {
 		err = s.calls.Add(in.Number, b)
 	}
-	switch err {
-	case nil, route.ErrRepeat: // a repeat was answered, or will be
-	case route.ErrFull:
+	switch {
+	case err == nil, errors.Is(err, route.ErrRepeat): // a repeat was answered, or will be
+	case errors.Is(err, route.ErrFull):
 		s.end(wire.Disconnected_REASON_RATE_LIMITED, "more than 16 inputs are unanswered: wait for InputResult", false)
 	default:
 		s.end(wire.Disconnected_REASON_MALFORMED, err.Error(), false)
