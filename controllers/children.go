@@ -224,13 +224,13 @@ func (r *WorldReconciler) find(ctx context.Context, s *scene, like client.Object
 // sent again until it changes or some time has passed.
 func (r *WorldReconciler) write(ctx context.Context, s *scene, have, want *unstructured.Unstructured) error {
 	id := want.GetKind() + "/" + want.GetName()
-	print := fingerprint(want.Object)
-	if known := s.memory.refused[id]; known.fingerprint == print && known.standing(s.now) {
+	mark := fingerprint(want.Object)
+	if known := s.memory.refused[id]; known.fingerprint == mark && known.standing(s.now) {
 		return known.cause
 	}
 	err := r.send(ctx, s, have, want)
 	if refused := asRefused(want, err); refused != nil {
-		s.memory.refused[id] = refusal{print, s.now.Add(refusalTrust), refused}
+		s.memory.refused[id] = refusal{mark, s.now.Add(refusalTrust), refused}
 		return refused
 	}
 	if err == nil {

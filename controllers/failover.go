@@ -29,7 +29,7 @@ func (r *WorldReconciler) revokeSilentSessions(ctx context.Context, s *scene) er
 			continue
 		}
 		unchanged := s.memory.sessions.Unchanged(ordinal)
-		why := ""
+		var why string
 		switch {
 		case provenDead(s.pods[ordinal], lease):
 			why = "its pod has ended"

@@ -80,12 +80,14 @@ func (b *bench) startOperator() {
 	if err != nil {
 		b.Fatalf("making a manager: %v", err)
 	}
-	guard := &controllers.Guard{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Render: policy.Render,
+	guard := &controllers.Guard{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Render: policy.Render,
 		Identify: func(ctx context.Context) (string, error) {
 			review := &authenticationv1.SelfSubjectReview{}
 			err := mgr.GetClient().Create(ctx, review)
 			return review.Status.UserInfo.Username, err
-		}}
+		},
+	}
 	worlds := &controllers.WorldReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("operator"), Guard: guard,
 		DefaultImage: b.image, Boottime: liveness.Boottime, Now: time.Now,
@@ -180,10 +182,11 @@ func (b *bench) await(what string, ok func() (bool, string)) {
 	deadline := time.Now().Add(patience)
 	seen := ""
 	for time.Now().Before(deadline) {
-		good := false
-		if good, seen = ok(); good {
+		good, state := ok()
+		if good {
 			return
 		}
+		seen = state
 		<-time.After(100 * time.Millisecond)
 	}
 	b.Fatalf("waited %s for %s; last seen: %s", patience, what, seen)

@@ -111,7 +111,7 @@ func (r *WorldReconciler) raiseHighestEpoch(ctx context.Context, s *scene, to in
 // World can go even if the operator is gone.
 func (r *WorldReconciler) holdWorld(ctx context.Context, s *scene) error {
 	world := s.world.DeepCopy()
-	changed := false
+	var changed bool
 	if s.replicas() > 0 || len(s.pods) > 0 || s.statefulSet != nil && replicasOf(s.statefulSet) > 0 || len(s.heldRegions()) > 0 {
 		changed = controllerutil.AddFinalizer(world, v1alpha1.Finalizer)
 	} else {

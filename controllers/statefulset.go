@@ -68,12 +68,12 @@ func (s *scene) zoneNodeStatefulSet() *appsv1.StatefulSet {
 
 // setTemplate puts the rendered template into want, unless have was rendered from the same one.
 func setTemplate(have, want *unstructured.Unstructured, template map[string]any) error {
-	print := fingerprint(template)
-	if have != nil && have.GetAnnotations()[annotationTemplate] == print {
+	mark := fingerprint(template)
+	if have != nil && have.GetAnnotations()[annotationTemplate] == mark {
 		unstructured.RemoveNestedField(want.Object, "spec", "template")
 		return nil
 	}
-	want.SetAnnotations(map[string]string{annotationTemplate: print})
+	want.SetAnnotations(map[string]string{annotationTemplate: mark})
 	if have != nil {
 		if at, found, _ := unstructured.NestedString(have.Object, "spec", "template", "metadata", "annotations", annotationRestarted); found {
 			template = runtime.DeepCopyJSON(template)

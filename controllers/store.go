@@ -18,8 +18,10 @@ import (
 // addressed by its ClusterIP, so that no cluster DNS is needed.
 func (r *WorldReconciler) ensureStore(ctx context.Context, s *scene) error {
 	if store := s.world.Spec.Store; store != nil && store.External != nil {
-		s.verdicts[v1alpha1.ConditionStoreReady] = verdict{false, v1alpha1.ReasonNotActedOn,
-			"spec.store.external is not acted on by this version, so no zone node is started. Remove spec.store for a development store."}
+		s.verdicts[v1alpha1.ConditionStoreReady] = verdict{
+			false, v1alpha1.ReasonNotActedOn,
+			"spec.store.external is not acted on by this version, so no zone node is started. Remove spec.store for a development store.",
+		}
 		s.waitFor(v1alpha1.ReasonNotActedOn, "zone nodes wait for a store")
 		return nil
 	}
@@ -30,13 +32,17 @@ func (r *WorldReconciler) ensureStore(ctx context.Context, s *scene) error {
 		return err
 	}
 	ready := podReady(s.storePod)
-	s.verdicts[v1alpha1.ConditionStoreReady] = verdict{ready, v1alpha1.ReasonDevelopmentStore,
-		"the store is one pod that keeps nothing across its own restart: good for trying things out."}
+	s.verdicts[v1alpha1.ConditionStoreReady] = verdict{
+		ready, v1alpha1.ReasonDevelopmentStore,
+		"the store is one pod that keeps nothing across its own restart: good for trying things out.",
+	}
 	if ready {
 		return nil
 	}
-	s.verdicts[v1alpha1.ConditionStoreReady] = verdict{false, v1alpha1.ReasonProgressing,
-		fmt.Sprintf("waiting for pod %s-0 to be ready.", v1alpha1.StoreName(s.world.Name))}
+	s.verdicts[v1alpha1.ConditionStoreReady] = verdict{
+		false, v1alpha1.ReasonProgressing,
+		fmt.Sprintf("waiting for pod %s-0 to be ready.", v1alpha1.StoreName(s.world.Name)),
+	}
 	if s.statefulSet == nil { // nodes that run already go on without it
 		s.waitFor(v1alpha1.ReasonProgressing, "zone nodes wait for the store")
 	}

@@ -226,8 +226,10 @@ func TestAMisspeltTemplateFieldIsReportedByName(t *testing.T) {
 
 func TestSomebodyElsesObjectIsLeftAlone(t *testing.T) {
 	b := newBench(t)
-	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "genesis-gateway", Namespace: b.ns},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	foreign := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "genesis-gateway", Namespace: b.ns},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	}
 	b.create(foreign)
 	b.create(b.world(2, 2, 1))
 	b.awaitCondition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonNameConflict)

@@ -10,8 +10,10 @@ import (
 const (
 	// MaxNodes is the highest number of zone nodes of a World.
 	MaxNodes = 64
-	// MaxColumns and MaxRows bound the grid, and so its regions to 4096.
-	MaxColumns, MaxRows = 64, 64
+	// MaxColumns bounds the grid along x and, with MaxRows, its regions to 4096.
+	MaxColumns = 64
+	// MaxRows bounds the grid along y.
+	MaxRows = 64
 	// MaxNameLength is the longest name of a World, so that every child's name stays a DNS label.
 	MaxNameLength = 40
 )

@@ -68,7 +68,7 @@ func TestANodeThatRenewsInTimeIsNeverSeenSilent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o Observer
 		period := time.Duration(rapid.Int64Range(1, int64(duration)-1).Draw(t, "renewal period"))
-		version := func(now time.Duration) string { return time.Duration(now / period).String() }
+		version := func(now time.Duration) string { return (now / period).String() }
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 60).Draw(t, "reads") {
 			now += time.Duration(rapid.Int64Range(0, int64(2*maxGap)).Draw(t, "pause"))

@@ -182,7 +182,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		},
 		"many holes": {
 			Declaration{Grid{4, 4}, 1, Manual, []Area{{Width: 4, Height: 2}}},
-			ReasonAreasLeaveHoles, []string{"8 regions", "0,2 1,2 2,2 3,2 0,3 and 3 more"},
+			ReasonAreasLeaveHoles,
+			[]string{"8 regions", "0,2 1,2 2,2 3,2 0,3 and 3 more"},
 		},
 		"one region for two nodes": {
 			Declaration{Grid{1, 1}, 2, Balanced, nil},
@@ -191,15 +192,18 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		},
 		"an unknown node": {
 			Declaration{Grid{4, 4}, 2, Balanced, []Area{{Ordinal: 2}}},
-			ReasonOrdinalBeyondReplicas, []string{"assignment.areas[0] names node 2", "at least 3"},
+			ReasonOrdinalBeyondReplicas,
+			[]string{"assignment.areas[0] names node 2", "at least 3"},
 		},
 		"an area outside": {
 			Declaration{Grid{4, 4}, 2, Balanced, []Area{{}, {Column: 4}}},
-			ReasonAreaBeyondGrid, []string{"assignment.areas[1] starts at 4,0", "grid of 4 x 4"},
+			ReasonAreaBeyondGrid,
+			[]string{"assignment.areas[1] starts at 4,0", "grid of 4 x 4"},
 		},
 		"a node without regions": {
 			Declaration{Grid{2, 2}, 2, Manual, []Area{{Width: 2, Height: 2}}},
-			ReasonNodeWithoutRegions, []string{"leave node 1 without a region", "nodes.replicas"},
+			ReasonNodeWithoutRegions,
+			[]string{"leave node 1 without a region", "nodes.replicas"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
