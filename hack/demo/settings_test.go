@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func env(values map[string]string) func(string) string {
+	return func(k string) string { return values[k] }
+}
+
+// inRoot runs a test in the root of the repository, where the demo must be started.
+func inRoot(t *testing.T) {
+	t.Helper()
+	t.Chdir("../..")
+	if _, err := os.Stat("go.mod"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFlagsWinOverTheEnvironment(t *testing.T) {
+	inRoot(t)
+	s, err := parse([]string{"-bots", "7"}, env(map[string]string{"BOTS": "50", "DURATION": "90s", "KEEP": "1", "WORLD": "x.yaml"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.bots != 7 || s.duration != 90*time.Second || !s.keep || s.world != "x.yaml" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	inRoot(t)
+	for want, args := range map[string][]string{
+		"0 bots":          {"-bots", "0"},
+		"flags only":      {"now"},
+		"negative":        {"-duration", "-1s"},
+		"want kill:NODE":  {"-fault", "kill@3s"},
+		"raise -duration": {"-duration", "60s", "-fault", "kill:1@30s"},
+	} {
+		if _, err := parse(args, env(nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one with %q", args, err, want)
+		}
+	}
+	if _, err := parse(nil, env(map[string]string{"DURATION": "soon"})); err == nil || !strings.Contains(err.Error(), "DURATION=soon") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOutsideOfTheRepositoryItSaysSo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := parse(nil, env(nil)); err == nil || !strings.Contains(err.Error(), "root of the repository") {
+		t.Error(err)
+	}
+}
+
+func TestFaultScripts(t *testing.T) {
+	list, err := parseFaults("stop:2@40s+20s, kill:1@30s,api@50s+30s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fault{
+		{faultKill, 1, 30 * time.Second, 0},
+		{faultStop, 2, 40 * time.Second, 20 * time.Second},
+		{faultAPI, 0, 50 * time.Second, 30 * time.Second},
+	}
+	for i, f := range want {
+		if list[i] != f {
+			t.Errorf("%+v, want %+v", list[i], f)
+		}
+		if again, err := parseFaults(f.String()); err != nil || again[0] != f {
+			t.Errorf("%v is read back as %+v, %v", f, again, err)
+		}
+	}
+	for _, bad := range []string{"kill:1", "kill:1@30s+2s", "stop:1@30s", "api:1@3s+3s", "api@3s", "burn:1@3s", "kill:-1@3s", "kill:x@3s", "kill:1@soon"} {
+		if _, err := parseFaults(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	if list, err := parseFaults(""); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func FuzzParseFaults(f *testing.F) {
+	f.Add("kill:1@30s,stop:2@40s+20s,api@50s+30s")
+	f.Fuzz(func(t *testing.T, s string) {
+		list, err := parseFaults(s)
+		for _, one := range list {
+			if _, again := parseFaults(one.String()); err == nil && again != nil {
+				t.Fatalf("%q is read, its own form %v is not: %v", s, one, again)
+			}
+		}
+	})
+}
