@@ -27,6 +27,8 @@ type Env interface {
 	Offside(id ecs.EntityID, at torus.Pos) bool
 	// Emit publishes an event to all that observe the entity.
 	Emit(id ecs.EntityID, event *wire.EntityEvent)
+	// Failed: a system panicked on an entity. The entity is left out this tick, the others go on.
+	Failed(system string, id ecs.EntityID, cause any)
 }
 
 // Game runs the systems over a world.
@@ -50,8 +52,21 @@ func New(w *ecs.World, g torus.Grid, env Env) *Game {
 
 // Run runs one tick: movement, then recovery.
 func (g *Game) Run() {
-	ecs.Each2(g.walking, g.Position, g.Path, g.walk)
-	ecs.Each2(g.tired, g.Stamina, g.Path, g.recover)
+	ecs.Each2(g.walking, g.Position, g.Path, func(id ecs.EntityID, p *Position, path *Path) {
+		defer g.contain("walk", id)
+		g.walk(id, p, path)
+	})
+	ecs.Each2(g.tired, g.Stamina, g.Path, func(id ecs.EntityID, s *Stamina, path *Path) {
+		defer g.contain("recover", id)
+		g.recover(id, s, path)
+	})
+}
+
+// contain keeps a panic to the entity it happened on. Deferred by each system, per entity.
+func (g *Game) contain(system string, id ecs.EntityID) {
+	if cause := recover(); cause != nil {
+		g.env.Failed(system, id, cause)
+	}
 }
 
 // walk moves an entity along its path. It publishes the position every ResyncSteps steps and where the path ends, so that
@@ -62,7 +77,7 @@ func (g *Game) walk(id ecs.EntityID, p *Position, path *Path) {
 	}
 	w := motion.Walk{At: p.At, Waypoints: path.Waypoints, Speed: path.Speed, Progress: path.Progress}
 	if g.env.Offside(id, p.At) { // not further; only back
-		if next, any := w.Next(g.grid); !any || g.env.Offside(id, next) {
+		if next, found := w.Next(g.grid); !found || g.env.Offside(id, next) {
 			return
 		}
 	}

@@ -320,6 +320,12 @@ func (e *Engine) readReplication(b PeerBytes) {
 			if err := frame.Decode(body); err != nil {
 				return err
 			}
+			if frame.Home >= uint32(e.grid.Regions()) || frame.Entity == 0 {
+				return fmt.Errorf("a frame of entity %d at home in region %d", frame.Entity, frame.Home)
+			}
+			if err := e.oneKey(frame.Chunk, func(uint64) {}); err != nil {
+				return err
+			}
 			e.stats.FramesIn++
 			e.gate.replicas.Apply(arrived, b.Session, &frame)
 		case batchSnapshots:
@@ -361,6 +367,9 @@ func (e *Engine) oneKey(v uint64, fn func(uint64)) error {
 func (e *Engine) readSnapshotMark(from string, b []byte) error {
 	var m wire.ChunkSnapshot
 	if err := proto.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	if err := e.oneKey(m.Chunk, func(uint64) {}); err != nil {
 		return err
 	}
 	e.gate.snapshotDone(from, m.Chunk, m.Homes)

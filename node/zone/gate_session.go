@@ -231,15 +231,17 @@ func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
 	if s == nil || s.state != sessionAttaching || s.epoch != m.SessionEpoch {
 		return
 	}
+	if m.Region >= uint32(g.grid.Regions()) {
+		g.stats.Malformed++
+		return
+	}
 	switch m.Code {
 	case wire.AttachAnswer_CODE_OK:
 		s.attached(from, m)
 	case wire.AttachAnswer_CODE_WAIT:
 		s.retry = g.tick + attachRetryTicks
 	case wire.AttachAnswer_CODE_MOVED:
-		if m.Region < uint32(g.grid.Regions()) {
-			s.home = int(m.Region)
-		}
+		s.home = int(m.Region)
 		if m.Entity != 0 {
 			s.entity = ecs.EntityID(m.Entity)
 		}

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -54,6 +55,7 @@ type sim struct {
 	sync      *ecs.Store[syncState]
 	saving    *ecs.Store[saving]
 	foreign   *ecs.Store[foreign]
+	failures  map[string]bool
 	savable   *ecs.Query
 	connected *ecs.Query
 	walking   *ecs.Query
@@ -81,7 +83,7 @@ type sim struct {
 
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
-		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, owed: map[burst]bool{},
+		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, owed: map[burst]bool{}, failures: map[string]bool{},
 		regions: make([]*region, e.grid.Regions()),
 	}
 	s.game = game.New(s.world, e.grid, s)
@@ -154,6 +156,19 @@ func (s *sim) Emit(id ecs.EntityID, event *wire.EntityEvent) {
 	s.scratch = s.encoder.AppendEvent(s.scratch[:0], event)
 	st.events = appendEvent(st.events, s.scratch)
 }
+
+// Failed counts a panic of a system, and notes each cause once.
+func (s *sim) Failed(system string, id ecs.EntityID, cause any) {
+	s.stats.Panics++
+	key := fmt.Sprintf("%s: %v", system, cause)
+	if len(s.failures) < maxFailures && !s.failures[key] {
+		s.failures[key] = true
+		s.note("system %s failed on entity %v and leaves it out: %v", system, id, cause)
+	}
+}
+
+// maxFailures bounds the causes that are told apart.
+const maxFailures = 256
 
 // queue puts an entity on the list of those whose observers must be told.
 func (s *sim) queue(id ecs.EntityID) *syncState {

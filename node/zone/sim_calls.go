@@ -180,13 +180,14 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 // attachNew creates the master of an account that has none.
 func (s *sim) attachNew(from string, m *wire.Attach) {
 	at, ok := game.Canonical(s.grid, m.Spawn.GetX(), m.Spawn.GetY(), m.Spawn.GetZ())
+	if !ok {
+		s.answerAttach(from, m, wire.AttachAnswer_CODE_NOT_HERE, 0, 0)
+		return
+	}
 	home := s.grid.RegionOf(at)
 	index := s.grid.RegionIndex(home)
 	r := s.regions[index]
 	switch {
-	case !ok:
-		s.answerAttach(from, m, wire.AttachAnswer_CODE_NOT_HERE, 0, index)
-		return
 	case r == nil && !s.table.At(index).Free():
 		s.answerAttach(from, m, wire.AttachAnswer_CODE_MOVED, 0, index)
 		return

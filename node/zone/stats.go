@@ -8,7 +8,7 @@ type Stats struct {
 	Entities, Players, Clients, Replicas, Regions, RegionsRecovering, Outgoing int
 
 	// Fence.
-	FencedSteps, TicksDropped uint64
+	FencedSteps, TicksDropped, Panics uint64
 
 	// Links.
 	FromDead, ToNobody, Malformed, FramesIn, FramesOut, ReplicationBytes uint64

@@ -69,6 +69,7 @@ var engineMetrics = append(append(append([]engineMetric{
 	counter("handoffs_reoffered_total", "Offers that were sent again.", func(s *zone.Stats) uint64 { return s.HandoffsReoffered }),
 	counter("handoff_conflicts_total", "Copies dropped because the store had a newer one.", func(s *zone.Stats) uint64 { return s.HandoffConflicts }),
 	counter("ticks_dropped_total", "Ticks that were missed and not made up for.", func(s *zone.Stats) uint64 { return s.TicksDropped }),
+	counter("panics_total", "Times a system failed on an entity, which was left out.", func(s *zone.Stats) uint64 { return s.Panics }),
 	counter("malformed_total", "Messages of peers that could not be read.", func(s *zone.Stats) uint64 { return s.Malformed }),
 	counter("from_dead_total", "Messages of dead sessions, refused.", func(s *zone.Stats) uint64 { return s.FromDead }),
 	counter("updates_encoded_total", "Entity updates encoded, each once for all its observers.", func(s *zone.Stats) uint64 { return s.Encoded }),
