@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"sync"
@@ -9,8 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protodelim"
-
-	"bytes"
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/client"

@@ -22,27 +22,27 @@ import (
 	"github.com/spatialcells/spatialcells/hack/envtest"
 )
 
-// real is a namespace on a real API server.
-type real struct {
+// realServer is a namespace on a real API server.
+type realServer struct {
 	cfg       *rest.Config
 	namespace string
 	admin     kubernetes.Interface
 }
 
-func realAPI(t *testing.T) *real {
+func realAPI(t *testing.T) *realServer {
 	t.Helper()
 	cfg := envtest.Start(t)
-	return &real{cfg: cfg, namespace: envtest.Namespace(t, cfg), admin: kubernetes.NewForConfigOrDie(cfg)}
+	return &realServer{cfg: cfg, namespace: envtest.Namespace(t, cfg), admin: kubernetes.NewForConfigOrDie(cfg)}
 }
 
-func (r *real) create(t *testing.T, lease *coordinationv1.Lease) {
+func (r *realServer) create(t *testing.T, lease *coordinationv1.Lease) {
 	t.Helper()
 	if _, err := r.admin.CoordinationV1().Leases(r.namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (r *real) edit(t *testing.T, name string, change func(*coordinationv1.Lease)) {
+func (r *realServer) edit(t *testing.T, name string, change func(*coordinationv1.Lease)) {
 	t.Helper()
 	eventually(t, "edit of "+name, func() bool {
 		lease, err := r.admin.CoordinationV1().Leases(r.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -55,7 +55,7 @@ func (r *real) edit(t *testing.T, name string, change func(*coordinationv1.Lease
 	})
 }
 
-func (r *real) clients(t *testing.T, cfg *rest.Config) Clients {
+func (r *realServer) clients(t *testing.T, cfg *rest.Config) Clients {
 	t.Helper()
 	c, err := NewClients(cfg, r.namespace)
 	if err != nil {
@@ -72,7 +72,7 @@ func quick(ordinal int, uid string) Config {
 }
 
 // session acquires and runs a session until the test ends.
-func (r *real) session(t *testing.T, clients Clients, cfg Config) (*Session, *atomic.Bool) {
+func (r *realServer) session(t *testing.T, clients Clients, cfg Config) (*Session, *atomic.Bool) {
 	t.Helper()
 	gone := new(atomic.Bool)
 	cfg.Lost = func(error) { gone.Store(true) }
@@ -90,7 +90,7 @@ func (r *real) session(t *testing.T, clients Clients, cfg Config) (*Session, *at
 }
 
 // follow runs the regions of a session and returns its latest table.
-func (r *real) follow(t *testing.T, clients Clients, s *Session) (*Regions, func() Table) {
+func (r *realServer) follow(t *testing.T, clients Clients, s *Session) (*Regions, func() Table) {
 	t.Helper()
 	var mu sync.Mutex
 	var last Table

@@ -137,7 +137,7 @@ func TestAcquisitionTakesOnlyWhatIsFreeOrSilentForTheFullDuration(t *testing.T) 
 	canary.Labels[v1alpha1.LabelLease] = v1alpha1.LeaseKindCanary
 
 	type seen struct {
-		sent, answered time.Duration // seconds
+		sent, answered int // seconds
 		lease          *coordinationv1.Lease
 	}
 	const failed = -1
@@ -168,7 +168,7 @@ func TestAcquisitionTakesOnlyWhatIsFreeOrSilentForTheFullDuration(t *testing.T) 
 				a.seen.forget()
 				continue
 			}
-			got = a.decide(r.sent*time.Second, r.answered*time.Second, r.lease)
+			got = a.decide(time.Duration(r.sent)*time.Second, time.Duration(r.answered)*time.Second, r.lease)
 		}
 		if got.take != c.want || got.reason == "" {
 			t.Errorf("%s: take %v (%s), want %v", c.name, got.take, got.reason, c.want)

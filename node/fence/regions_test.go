@@ -72,7 +72,9 @@ func TestNodeTakesWhatIsFreeAndOrderedForIt(t *testing.T) {
 			{Session: "genesis-zone-2#4", Node: "genesis-zone-2", Epoch: 9, Target: zone1},
 			{Epoch: 9, Target: zone1},
 			{Session: "genesis-zone-1#1", Node: zone1, Epoch: 6, Target: "genesis-zone-2"},
-			{}, {}, {},
+			{},
+			{},
+			{},
 		}
 		got := n.table()
 		if !slices.Equal(got.Regions, want) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,7 +38,7 @@ func (w *weather) plan(string, string) plan {
 		return plan{before: w.cutUntil.Sub(now) + 3*time.Second, fail: errors.New("no route")}
 	}
 	if r.Float64() < 0.01 {
-		w.cutUntil = now.Add(time.Duration(r.Int63n(int64(40 * time.Second))))
+		w.cutUntil = now.Add(time.Duration(r.Int64N(int64(40 * time.Second))))
 	}
 	p := plan{before: w.some(50 * time.Millisecond), after: w.some(50 * time.Millisecond)}
 	switch {
@@ -53,7 +53,7 @@ func (w *weather) plan(string, string) plan {
 }
 
 func (w *weather) some(most time.Duration) time.Duration {
-	return time.Duration(w.rand.Int63n(int64(most)))
+	return time.Duration(w.rand.Int64N(int64(most)))
 }
 
 // simNode is one pod slot: its processes live one after the other.
@@ -133,8 +133,8 @@ func operate(ctx context.Context, c *conn, clock Clock, r *rand.Rand) {
 			if holder := holderOf(lease); holder != "" && !live[holder] {
 				next = rewritten(lease, "", transitionsOf(lease))
 			}
-			if r.Intn(20) == 0 {
-				setTarget(v1alpha1.NodeName(testWorld, r.Intn(simNodes)))(next)
+			if r.IntN(20) == 0 {
+				setTarget(v1alpha1.NodeName(testWorld, r.IntN(simNodes)))(next)
 			}
 			if !equality.Semantic.DeepEqual(next, old) {
 				_, _ = c.Update(ctx, next, updateOptions)
@@ -146,12 +146,12 @@ func operate(ctx context.Context, c *conn, clock Clock, r *rand.Rand) {
 // simulate runs one seed and reports how often a region was taken, and every instant with two writers.
 func simulate(t *testing.T, seed int64, spoil func(*Config)) (takes int, overlaps []string) {
 	synctest.Test(t, func(t *testing.T) {
-		api, r := newModelAPI(), rand.New(rand.NewSource(seed))
+		api, r := newModelAPI(), rand.New(rand.NewPCG(uint64(seed), 0))
 		for i := range simNodes {
 			api.create(sessionLease(i))
 		}
 		for i := range simColumns {
-			api.create(regionLease(i, 0, "", 1, v1alpha1.NodeName(testWorld, r.Intn(simNodes))))
+			api.create(regionLease(i, 0, "", 1, v1alpha1.NodeName(testWorld, r.IntN(simNodes))))
 		}
 		api.onWrite = func(old, now *coordinationv1.Lease) {
 			if now.Labels[v1alpha1.LabelLease] == v1alpha1.LeaseKindRegion && holderOf(now) != "" && holderOf(now) != holderOf(old) {
@@ -165,7 +165,7 @@ func simulate(t *testing.T, seed int64, spoil func(*Config)) (takes int, overlap
 			clock := newSimClock()
 			clock.rate = 0.9 + 0.2*r.Float64()
 			nodes[i] = &simNode{clock: clock}
-			w := &weather{rand: rand.New(rand.NewSource(seed*100 + int64(i)))}
+			w := &weather{rand: rand.New(rand.NewPCG(uint64(seed), uint64(1+i)))}
 			running.Go(func() {
 				for life := 0; ctx.Err() == nil; life++ {
 					c := dial(api)

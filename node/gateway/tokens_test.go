@@ -198,12 +198,15 @@ func fullKeyDir(t *testing.T) (dir string, ed ed25519.PrivateKey, rs *rsa.Privat
 	rsPEM = publicPEM(t, &rs.PublicKey)
 	writeFile(t, dir, "issuer.pem", publicPEM(t, ed.Public()))
 	writeFile(t, dir, "other.pem", rsPEM)
-	set, _ := json.Marshal(map[string]any{"keys": []map[string]string{
+	set, err := json.Marshal(map[string][]map[string]string{"keys": {
 		{"kty": "OKP", "crv": "Ed25519", "kid": "web", "x": b64(edWeb.Public().(ed25519.PublicKey))},
 		{"kty": "RSA", "kid": "webrsa", "n": b64(rs.N.Bytes()), "e": b64(big.NewInt(int64(rs.E)).Bytes())},
 		{"kty": "EC", "crv": "P-256", "kid": "ignored"},
 		{"kty": "RSA", "use": "enc", "kid": "ignored too"},
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	writeFile(t, dir, "jwks.json", set)
 	writeFile(t, dir, "README", []byte("ignored"))
 	return dir, ed, rs, edWeb, rsPEM

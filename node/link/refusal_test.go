@@ -173,12 +173,16 @@ func TestCallersAreToldWhyTheyAreRefused(t *testing.T) {
 		{"unknown session", ReasonUnknownSession, known, hello(func(h *wire.Hello) { h.Session = "c#9" })},
 		{"meant for another", ReasonWrongPeer, known, hello(func(h *wire.Hello) { h.PeerSession = "m#0" })},
 		{"old protocol", ReasonProtocolVersion, known, hello(func(h *wire.Hello) { h.ProtocolVersion, h.MinProtocolVersion = 0, 0 })},
-		{"greater session dials", ReasonWrongDirection, func(_ *testing.T, _, other Identity) Identity { return other },
-			hello(func(h *wire.Hello) { h.Session = "z#1" })},
+		{
+			"greater session dials", ReasonWrongDirection, func(_ *testing.T, _, other Identity) Identity { return other },
+			hello(func(h *wire.Hello) { h.Session = "z#1" }),
+		},
 		{"garbage in the Hello", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendFrame(nil, kindHello, []byte{0xff}) }},
 		{"no Hello", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendNumber(nil, kindPing, 1) }},
-		{"a batch before the Hello", ReasonMalformed, known,
-			func(*testing.T, *node) []byte { return appendFrame(nil, kindReplication, []byte{0, 0x40, 0, 0, 1}) }},
+		{
+			"a batch before the Hello", ReasonMalformed, known,
+			func(*testing.T, *node) []byte { return appendFrame(nil, kindReplication, []byte{0, 0x40, 0, 0, 1}) },
+		},
 		{"unknown frame", ReasonMalformed, known, func(*testing.T, *node) []byte { return appendFrame(nil, 99, nil) }},
 		{"huge frame", ReasonOversized, known, func(*testing.T, *node) []byte { return []byte{0xff, 0xff, 0xff, 0xff, byte(kindHello)} }},
 		{"resumes what was never sent", ReasonResume, known, hello(func(h *wire.Hello) { h.ReliableReceived = 5 })},
@@ -309,7 +313,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		silent = append(silent, c)
 	}
 	eventually(t, "one more is turned away", func() bool {

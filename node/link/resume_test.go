@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -67,7 +68,7 @@ func (e *end) readFrom(t *rapid.T, other *end, n int) {
 	e.feed.bytes = append(e.feed.bytes, chunk...)
 	for {
 		f, err := e.dec.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
@@ -280,7 +281,9 @@ func TestOnlyWhatWasFramedCanBeAcknowledged(t *testing.T) {
 		t.Error("acknowledged before it was framed")
 	}
 	o.fill(nil, 0, false)
-	if !o.ack(1) || !o.ack(1) || len(o.reliable) != 0 {
-		t.Error("not acknowledged, or not twice")
+	for _, nth := range []string{"first", "second"} {
+		if !o.ack(1) || len(o.reliable) != 0 {
+			t.Errorf("not acknowledged the %s time", nth)
+		}
 	}
 }

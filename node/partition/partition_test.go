@@ -216,10 +216,14 @@ func TestBandsLieOnTheirSideOfTheBorder(t *testing.T) {
 		inBand, inside bool
 	}{
 		{12, true, false, false},
-		{13, true, false, true}, {14, true, false, true},
-		{15, true, true, false}, {16, false, true, false},
+		{13, true, false, true},
+		{14, true, false, true},
+		{15, true, true, false},
+		{16, false, true, false},
 		{17, false, false, false},
-		{28, false, true, false}, {29, true, true, false}, {0, true, false, true},
+		{28, false, true, false},
+		{29, true, true, false},
+		{0, true, false, true},
 	} {
 		chunk := torus.ChunkPos{X: c.x, Y: 7}
 		if got := MayStand(g, chunk, home); got != c.mayStand {

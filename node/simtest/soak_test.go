@@ -3,7 +3,7 @@ package simtest
 import (
 	"flag"
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -31,12 +31,12 @@ type soak struct {
 }
 
 func newSoak(t *testing.T, seed int64) *soak {
-	r := rand.New(rand.NewSource(seed))
-	nodes := 1 + r.Intn(4)
+	r := rand.New(rand.NewPCG(uint64(seed), 0))
+	nodes := 1 + r.IntN(4)
 	o := Options{
-		Columns: 1 + r.Intn(3), Rows: 1 + r.Intn(3), RegionEdgeChunks: 15, Nodes: nodes,
-		Owner:     func(int) int { return r.Intn(nodes) },
-		LinkDelay: time.Duration(r.Intn(80)) * time.Millisecond, StoreDelay: time.Duration(1+r.Intn(200)) * time.Millisecond,
+		Columns: 1 + r.IntN(3), Rows: 1 + r.IntN(3), RegionEdgeChunks: 15, Nodes: nodes,
+		Owner:     func(int) int { return r.IntN(nodes) },
+		LinkDelay: time.Duration(r.IntN(80)) * time.Millisecond, StoreDelay: time.Duration(1+r.IntN(200)) * time.Millisecond,
 	}
 	c, err := New(o)
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *soak) note(format string, args ...any) {
 
 // place is somewhere around the corner of four regions that is also the seam.
 func (s *soak) place() torus.Pos {
-	return s.Grid.Add(torus.Pos{}, s.rand.Int63n(300)-150, s.rand.Int63n(300)-150)
+	return s.Grid.Add(torus.Pos{}, s.rand.Int64N(300)-150, s.rand.Int64N(300)-150)
 }
 
 func (s *soak) up() *Node {
 	for range 100 {
-		if n := s.Nodes[s.rand.Intn(len(s.Nodes))]; n.Engine != nil {
+		if n := s.Nodes[s.rand.IntN(len(s.Nodes))]; n.Engine != nil {
 			return n
 		}
 	}
@@ -67,7 +67,7 @@ func (s *soak) up() *Node {
 
 func (s *soak) players() {
 	for _, cl := range s.Clients {
-		switch k := s.rand.Intn(1000); {
+		switch k := s.rand.IntN(1000); {
 		case !cl.Open && cl.Welcome != nil && k < 30:
 			if n := s.up(); n != nil {
 				s.note("account %d resumes at %s", cl.Account, n.Session())
@@ -98,25 +98,25 @@ func (s *soak) faults() {
 	if len(s.Nodes) < 2 {
 		return
 	}
-	a, b := s.Nodes[s.rand.Intn(len(s.Nodes))], s.Nodes[s.rand.Intn(len(s.Nodes))]
-	switch s.rand.Intn(700) {
+	a, b := s.Nodes[s.rand.IntN(len(s.Nodes))], s.Nodes[s.rand.IntN(len(s.Nodes))]
+	switch s.rand.IntN(700) {
 	case 0, 1:
 		if a != b && a.Engine != nil && b.Engine != nil {
 			s.note("link %s - %s is cut", a.Session(), b.Session())
 			s.Cut(a, b)
-			s.mend[pairOf(a.Session(), b.Session())] = 1 + s.rand.Intn(100)
+			s.mend[pairOf(a.Session(), b.Session())] = 1 + s.rand.IntN(100)
 		}
 	case 2:
 		if a.Engine != nil && !a.Fenced && s.thaw[a] == 0 {
 			s.note("%s is fenced", a.Session())
 			a.Fenced, a.Deadline = true, s.Now
-			s.thaw[a] = 1 + s.rand.Intn(200)
+			s.thaw[a] = 1 + s.rand.IntN(200)
 		}
 	case 3:
 		if a.Engine != nil && s.revive[a] == 0 && s.alive() > 1 {
 			s.note("%s is killed", a.Session())
 			s.Kill(a)
-			s.revive[a] = 20 + s.rand.Intn(200)
+			s.revive[a] = 20 + s.rand.IntN(200)
 		}
 	}
 	for _, x := range s.Nodes {
@@ -165,7 +165,7 @@ func (s *soak) replace(x *Node) {
 }
 
 func (s *soak) life(ticks int) error {
-	for i := range 2 + s.rand.Intn(7) {
+	for i := range 2 + s.rand.IntN(7) {
 		at := s.place()
 		s.Login(s.up(), uint64(i+1), &at)
 	}

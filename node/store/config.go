@@ -135,7 +135,7 @@ func readPassword(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the store's password: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
 	switch {
 	case err != nil:

@@ -156,9 +156,20 @@ func bytesFor(reply any) []byte {
 func FuzzReplies(f *testing.F) {
 	fields := []any{"1", "0", "3", "1", "2", "5", "0", "blob"}
 	for _, seed := range []any{
-		fields, []any{"claimed", fields, "1", "2"}, []any{"exists", fields}, []any{"created"}, []any{"void"},
-		[]any{"raised", []any{"7", "0 3", "8", "1 0"}}, []any{"conflict"}, []any{"taken", "9", "2"}, []any{"taken", "9", "99"}, []any{"reserved", "7", "0"},
-		[]any{"1", "1", "0", "gateway", "secret", "7"}, []any{"saved"}, []any{}, []any{"exists", []any{nil, nil}},
+		fields,
+		[]any{"claimed", fields, "1", "2"},
+		[]any{"exists", fields},
+		[]any{"created"},
+		[]any{"void"},
+		[]any{"raised", []any{"7", "0 3", "8", "1 0"}},
+		[]any{"conflict"},
+		[]any{"taken", "9", "2"},
+		[]any{"taken", "9", "99"},
+		[]any{"reserved", "7", "0"},
+		[]any{"1", "1", "0", "gateway", "secret", "7"},
+		[]any{"saved"},
+		[]any{},
+		[]any{"exists", []any{nil, nil}},
 	} {
 		f.Add(bytesFor(seed))
 	}

@@ -109,7 +109,7 @@ func answersPing(addr string) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close() //nolint:errcheck // a probe
+	defer conn.Close()
 	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // only its number is wanted
+	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
 
@@ -132,7 +132,7 @@ func freePort(t *testing.T) int {
 func flush(t *testing.T, addr string) {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close() //nolint:errcheck // a test's own connection
+	defer c.Close()
 	if err := c.FlushAll(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}

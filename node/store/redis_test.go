@@ -266,7 +266,7 @@ func TestThePasswordIsReadFromTheFileForEachConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close() //nolint:errcheck // checked elsewhere
+	defer r.Close()
 	create := func(id ecs.EntityID) zone.StoreCode {
 		r.Submit(zone.StoreRequest{Op: zone.StoreCreate, Record: record(id)})
 		return (<-answers).Code

@@ -8,9 +8,11 @@ const (
 	// SlabHeight is the height of a slab, the unit in which a chunk column is stacked, in metres.
 	SlabHeight = 256
 
-	// MaxColumns and MaxRows bound each axis of the region grid, MaxRegions both together: there is one Lease per region.
+	// MaxColumns bounds the region grid along x.
 	MaxColumns = 64
-	MaxRows    = 64
+	// MaxRows bounds it along y.
+	MaxRows = 64
+	// MaxRegions bounds both together: there is one Lease per region.
 	MaxRegions = 4096
 
 	// MinRegionEdge keeps a region wider than the ghost band on both sides of a chunk (2 x 7 + 1), so that no chunk is

@@ -41,8 +41,12 @@ func TestGridRefusesShapesOutOfBoundsAndNamesTheBound(t *testing.T) {
 		columns, rows, edge int
 		want                string
 	}{
-		{0, 1, 250, "1 to 64"}, {65, 1, 250, "1 to 64"}, {1, 0, 250, "1 to 64"}, {1, 65, 250, "1 to 64"},
-		{1, 1, 14, "15 to 4096"}, {1, 1, 4097, "15 to 4096"},
+		{0, 1, 250, "1 to 64"},
+		{65, 1, 250, "1 to 64"},
+		{1, 0, 250, "1 to 64"},
+		{1, 65, 250, "1 to 64"},
+		{1, 1, 14, "15 to 4096"},
+		{1, 1, 4097, "15 to 4096"},
 	} {
 		_, err := NewGrid(c.columns, c.rows, c.edge)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
