@@ -387,6 +387,16 @@ func (c *Cluster) collect(n *Node, out *zone.Outbox) {
 		answer := c.Store.Do(r)
 		c.post("", from, c.options.StoreDelay, func(in *zone.Inbox) { in.Store = append(in.Store, answer) })
 	}
+	for _, r := range out.Raise {
+		row := c.table.Row(r.Region)
+		if row.Session == from && row.Epoch < r.AtLeast {
+			row.Epoch = r.AtLeast
+			c.table = c.table.With(partition.Change{Region: r.Region, Row: row})
+			for _, other := range c.Nodes {
+				other.inbox.Table = c.table
+			}
+		}
+	}
 	for _, r := range out.Chunks {
 		c.post("", from, 0, func(in *zone.Inbox) {
 			in.Chunks = append(in.Chunks, zone.ChunkAnswer{Chunk: r.Chunk, Encoding: wire.ChunkData_ENCODING_RLE, Payload: []byte{1}})

@@ -199,3 +199,13 @@ func TestIdsOfTwoLivesDiffer(t *testing.T) {
 		c.Revoke(dead, c.Nodes[0])
 	}
 }
+
+// TestAStoreThatKnowsANewerEpochIsOutbid: the lease is raised above the store's fence, then the region is loaded.
+func TestAStoreThatKnowsANewerEpochIsOutbid(t *testing.T) {
+	c := start(t, Options{Columns: 1, Rows: 1, RegionEdgeChunks: 15, Nodes: 1})
+	c.Store.Do(zone.StoreRequest{Op: zone.StoreLoadRegion, RegionEpoch: 41})
+	until(t, c, 200, "the region is active", func() bool { return c.Nodes[0].Engine.Stats().RegionsRecovering == 0 && c.Now > 2*time.Second })
+	if e := c.Table().At(0).Epoch; e != 42 {
+		t.Errorf("the lease is at epoch %d, want 42", e)
+	}
+}

@@ -153,7 +153,9 @@ func (m *Memory) save(req zone.StoreRequest) zone.StoreAnswer {
 
 func (m *Memory) loadRegion(req zone.StoreRequest) zone.StoreAnswer {
 	if m.fences[req.Region] > req.RegionEpoch {
-		return answer(req, zone.StoreConflict)
+		ans := answer(req, zone.StoreConflict)
+		ans.RegionEpoch = m.fences[req.Region]
+		return ans
 	}
 	m.fences[req.Region] = req.RegionEpoch
 	ans := answer(req, zone.StoreOK)

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -323,7 +324,7 @@ func loadRegion(req zone.StoreRequest) *step {
 		case err != nil:
 			return failed(err)
 		case status == "conflict":
-			return done(answer(req, zone.StoreConflict))
+			return fenced(req, rest)
 		}
 		index, err := decodeIndex(rest, 0)
 		if err != nil {
@@ -332,6 +333,21 @@ func loadRegion(req zone.StoreRequest) *step {
 		l := &regionLoad{req: req, answer: answer(req, zone.StoreOK), index: index}
 		return l.goOn()
 	})
+}
+
+// fenced is the answer of a region whose fence is above the one that was shown.
+func fenced(req zone.StoreRequest, rest []any) outcome {
+	if len(rest) == 0 {
+		return failed(malformed("a refused load without its fence"))
+	}
+	text, ok := rest[0].(string)
+	epoch, err := strconv.ParseUint(text, 10, 64)
+	if !ok || err != nil {
+		return failed(malformed("a fence of %v", rest[0]))
+	}
+	ans := answer(req, zone.StoreConflict)
+	ans.RegionEpoch = epoch
+	return done(ans)
 }
 
 // regionLoad is the state of a load that has read part of the index's records.

@@ -100,6 +100,8 @@ type Outbox struct {
 	Close  []ClientClose
 	Store  []StoreRequest
 	Chunks []ChunkRequest
+	// Raise asks for the epochs of region Leases held here to be raised: the store knows a fence as high.
+	Raise []RaiseRequest
 	// Notes are lines for the log: one per thing that happened to a person or a region.
 	Notes []string
 	// NotAfter is the deadline under which all this was decided: each driver compares CLOCK_BOOTTIME with the current
@@ -118,6 +120,12 @@ type ClientClose struct {
 	Conn   ConnID
 	Reason wire.Disconnected_Reason
 	Detail string
+}
+
+// RaiseRequest asks for the epoch of a region's Lease to be raised to AtLeast.
+type RaiseRequest struct {
+	Region  int
+	AtLeast uint64
 }
 
 // ChunkRequest asks the terrain driver for the encoded payload of a chunk.
@@ -165,7 +173,7 @@ const (
 	StoreClaim
 	// StoreSave replaces blob and resting of a record if its epoch equals Record.Epoch. Answer: OK, Conflict or Missing.
 	StoreSave
-	// StoreLoadRegion raises the fence of Region to RegionEpoch (refused with Conflict if the stored one is higher) and
+	// StoreLoadRegion raises the fence of Region to RegionEpoch (refused with Conflict and the stored one if that is higher) and
 	// answers Records: all of that home that do not rest.
 	StoreLoadRegion
 	// StoreLoad answers the Record of Entity, or Missing.
@@ -221,4 +229,6 @@ type StoreAnswer struct {
 
 	Record  *Record
 	Records []Record
+	// RegionEpoch is the fence that refused a StoreLoadRegion.
+	RegionEpoch uint64
 }

@@ -93,7 +93,8 @@ func (s *sim) load(r *region) {
 			return
 		}
 		if a.Code != StoreOK {
-			s.note("region %v at epoch %d is refused by the store, which knows a newer one; waiting for the lease to be raised", s.grid.RegionAt(r.index), r.epoch)
+			s.note("region %v at epoch %d is refused by the store, which knows epoch %d; its lease is raised above that", s.grid.RegionAt(r.index), r.epoch, a.RegionEpoch)
+			s.out.Raise = append(s.out.Raise, RaiseRequest{Region: r.index, AtLeast: max(a.RegionEpoch, r.epoch) + 1})
 			r.loadAgain = s.tick + loadRetryTicks
 			return
 		}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
@@ -23,6 +26,9 @@ func (n *node) release(out *zone.Outbox, streams map[string]uint64) {
 	for _, r := range out.Store {
 		n.store.Submit(r)
 	}
+	for _, r := range out.Raise {
+		n.raise(r)
+	}
 	for _, r := range out.Chunks {
 		n.terrain.Request(r)
 	}
@@ -30,6 +36,20 @@ func (n *node) release(out *zone.Outbox, streams map[string]uint64) {
 		n.log.Info("world", "note", note)
 	}
 }
+
+// raise asks the API server for a higher region epoch, beside the loop; the heart asks again if it does not come.
+func (n *node) raise(r zone.RaiseRequest) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), raisePatience)
+		defer cancel()
+		if _, err := n.regions.RaiseEpoch(ctx, r.Region, r.AtLeast); err != nil {
+			n.log.Warn("the epoch of a region could not be raised", "region", n.cfg.grid.RegionAt(r.Region), "error", err)
+		}
+	}()
+}
+
+// raisePatience bounds one try, and with it the goroutines: a region asks once a second.
+const raisePatience = 3 * time.Second
 
 // show publishes what the heart counts.
 func (n *node) show(engine *zone.Engine) {

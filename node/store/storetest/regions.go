@@ -71,6 +71,9 @@ func fenceRises(_ *testing.T, s subject) {
 		if want != zone.StoreOK && len(ans.Records) != 0 {
 			s.t.Fatalf("a refused load answers %d records", len(ans.Records))
 		}
+		if want == zone.StoreConflict && ans.RegionEpoch <= epoch {
+			s.t.Fatalf("a load at epoch %d is refused by a fence of %d", epoch, ans.RegionEpoch)
+		}
 	}
 	load(here, 9, zone.StoreOK)
 	load(here, 9, zone.StoreOK)
