@@ -38,6 +38,7 @@ type demo struct {
 	nodes  []zoneNode
 	faulty []string // outcomes of faults, for the summary
 	failed []string // expectations that were not met
+	gap    *float64 // p99 in milliseconds before the first fault
 }
 
 func (d *demo) say(line string) {
@@ -179,7 +180,7 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 	if err != nil {
 		return err
 	}
-	s.Faults, s.Failed = d.faulty, append(s.Failed, d.failed...)
+	s.Faults, s.Failed, s.GapBefore = d.faulty, append(s.Failed, d.failed...), d.gap
 	s.check(d.duration > 0 && ctx.Err() == nil, d.handoffs)
 	fmt.Fprint(d.out, s.String())
 	if err := s.write(d.json); err != nil {
@@ -302,6 +303,10 @@ func (d *demo) harm(ctx context.Context) {
 	for _, f := range d.faults {
 		if pause(ctx, time.Until(start.Add(f.at))) != nil {
 			return
+		}
+		if d.gap == nil {
+			sum := d.watch.sum()
+			d.gap = new(milliseconds(sum.quantile(metricGap, .99)))
 		}
 		err := d.inject(ctx, f)
 		switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,6 @@ type before struct {
 	nodes    []zoneNode
 	losses   int
 	gateways map[string]int
-	handoffs float64
 }
 
 // inject carries a fault out and returns when it is over and enough time went by. The error says which expectation was not
@@ -161,12 +161,14 @@ func (d *demo) recovered(ctx context.Context, f fault, was before) error {
 	began := time.Now()
 	var missing []string
 	for time.Since(began) < recovery {
-		if missing = d.unmet(ctx, f, was); len(missing) == 0 {
-			d.say(fmt.Sprintf("fault %v: recovered from after %.1f s", f, time.Since(began).Seconds()))
-			return nil
-		}
+		ticks := d.watch.ticks()
 		if err := pause(ctx, 500*time.Millisecond); err != nil {
 			return err
+		}
+		d.watch.ask(ctx, d.known())
+		if missing = append(d.unmet(ctx, f, was), stuck(ticks, d.watch.ticks())...); len(missing) == 0 {
+			d.say(fmt.Sprintf("fault %v: recovered from after %.1f s", f, time.Since(began).Seconds()))
+			return nil
 		}
 	}
 	return fmt.Errorf("after fault %v: %s", f, strings.Join(missing, "; "))
@@ -211,6 +213,16 @@ func changedSessions(f fault, was, is []zoneNode) (missing []string) {
 			missing = append(missing, fmt.Sprintf("%s has not begun a new life", was[i].name))
 		case !struck && newer:
 			missing = append(missing, fmt.Sprintf("%s began a new life (%d) and was not struck", was[i].name, is[i].incarnation))
+		}
+	}
+	return missing
+}
+
+// stuck names the nodes that made no step between two looks.
+func stuck(was, is map[string]float64) (missing []string) {
+	for _, node := range slices.Sorted(maps.Keys(is)) {
+		if is[node] == was[node] {
+			missing = append(missing, node+" makes no steps")
 		}
 	}
 	return missing

@@ -42,7 +42,7 @@ func quick(seconds float64) string {
 	switch {
 	case math.IsNaN(seconds):
 		return "-"
-	case math.IsInf(seconds, 1):
+	case seconds > 1: // beyond the last bucket
 		return ">1s"
 	}
 	return time.Duration(math.Round(seconds*1e6) * 1e3).String()

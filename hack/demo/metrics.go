@@ -191,6 +191,17 @@ func (w *watch) note(node string, r reading) {
 	w.most[node] = max(w.most[node], r.gauges[metricPlayers])
 }
 
+// ticks is how many steps each node's present life has made, as far as it said.
+func (w *watch) ticks() map[string]float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ticks := map[string]float64{}
+	for node, r := range w.last {
+		ticks[node] = r.counts[metricTick]
+	}
+	return ticks
+}
+
 // sum is what all nodes did since the watch began.
 func (w *watch) sum() reading {
 	w.mu.Lock()

@@ -102,7 +102,7 @@ func TestAVerdictNamesAllThatIsMissing(t *testing.T) {
 		"seam in x":         func(s *summary) { s.SeamX = 0 },
 		"seam in y":         func(s *summary) { s.SeamY = 0 },
 		"corner of four":    func(s *summary) { s.Corner = 0 },
-		"gap is 105 ms":     func(s *summary) { s.GapP99 = 105 },
+		"gap is 105ms":      func(s *summary) { s.GapP99 = 105 },
 		"2 violations: 2 blink": func(s *summary) {
 			s.Swarm.ViolationCount, s.Swarm.Kinds = 2, map[client.ViolationKind]int{client.Blink: 2}
 		},
@@ -116,7 +116,12 @@ func TestAVerdictNamesAllThatIsMissing(t *testing.T) {
 			t.Errorf("%s: %q", want, s.Failed)
 		}
 	}
-	s := summary{Players: map[string]float64{"a": 0}}
+	s := good
+	s.GapP99, s.GapBefore = 1e6, new(float64(60))
+	if s.check(true, 200); len(s.Failed) != 0 || !strings.Contains(s.String(), "p99 >1s, before the faults p99 60ms") {
+		t.Errorf("the gap is judged by what was before the faults: %q", s.Failed)
+	}
+	s = summary{Players: map[string]float64{"a": 0}}
 	if s.check(false, 200); len(s.Failed) != 0 {
 		t.Errorf("a run that was interrupted has no minimum: %q", s.Failed)
 	}
@@ -142,6 +147,9 @@ func TestExpectationsAfterAFault(t *testing.T) {
 		}
 	}
 	if missing := unowned([]string{"w-zone-0#1", "w-zone-1#1", ""}, is(1, 2)); len(missing) != 1 || !strings.Contains(missing[0], "2 regions") {
+		t.Error(missing)
+	}
+	if missing := stuck(map[string]float64{"a": 1, "b": 2}, map[string]float64{"a": 1, "b": 3}); len(missing) != 1 || missing[0] != "a makes no steps" {
 		t.Error(missing)
 	}
 	b := before{nodes: was, gateways: map[string]int{"w-zone-1": 25}}

@@ -208,9 +208,10 @@ func around(g torus.Grid, at torus.Pos, i int) Spot {
 	return Spot{Behaviour: Ring, Anchor: at, Spawn: g.Add(at, dx-dx/4, dy-dy/4), Route: route}
 }
 
-// way leads from one position to another in legs that a move may have.
+// way leads from one position to another in legs that a move may have: 64 m, also where the crash of an owner has undone
+// the last 5 s of the walk.
 func way(g torus.Grid, from, to torus.Pos) []torus.Pos {
-	const leg, most = 60, 60
+	const leg, most = 40, 60
 	var points []torus.Pos
 	for len(points) < most {
 		dx, dy := g.Delta(from, to)
