@@ -306,12 +306,12 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason})
 }
 
-// Drop takes out, silently, what a chunk holds and nobody observes any more.
+// Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of
+// those who observe where it was.
 func (s *Store) Drop(chunk uint64) {
 	for _, id := range slices.Clone(s.residents.In(chunk)) {
 		if r := s.replicas[id]; !s.interested(chunk, r.Account) {
-			delete(s.replicas, id)
-			s.residents.Remove(id)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
 		}
 	}
 }
