@@ -138,9 +138,14 @@ func TestExpectationsAfterAFault(t *testing.T) {
 		now  []zoneNode
 		fine bool
 	}{
-		{kill, is(1, 2), true}, {kill, is(1, 1), false}, {kill, is(2, 2), false},
-		{stop, is(1, 1), true}, {stop, is(1, 2), true}, {stop, is(2, 1), false},
-		{api, is(1, 1), true}, {api, is(1, 2), false},
+		{kill, is(1, 2), true},
+		{kill, is(1, 1), false},
+		{kill, is(2, 2), false},
+		{stop, is(1, 1), true},
+		{stop, is(1, 2), true},
+		{stop, is(2, 1), false},
+		{api, is(1, 1), true},
+		{api, is(1, 2), false},
 	} {
 		if missing := changedSessions(tc.f, was, tc.now); (len(missing) == 0) != tc.fine {
 			t.Errorf("%v, %v: %v", tc.f, tc.now, missing)

@@ -91,10 +91,10 @@ func (s *site) awaitReady(ctx context.Context, say func(string)) (*v1alpha1.Worl
 		}
 		trouble, hopeless := s.podTrouble(ctx)
 		if hopeless {
-			return nil, fmt.Errorf("World %s does not get Ready: %s", s.key.Name, trouble)
+			return nil, fmt.Errorf("the World %s does not get Ready: %s", s.key.Name, trouble)
 		}
 		if pause(ctx, pollPeriod) != nil {
-			return nil, fmt.Errorf("World %s: %w; last: %s%s", s.key.Name, context.Cause(ctx), last, trouble)
+			return nil, fmt.Errorf("waiting for World %s: %w; last: %s%s", s.key.Name, context.Cause(ctx), last, trouble)
 		}
 	}
 }

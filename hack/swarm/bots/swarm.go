@@ -73,10 +73,10 @@ type Swarm struct {
 
 // counts of a run.
 type counts struct {
-	inputs, results, said, heard          int
-	crossings, seamX, seamY               int
-	resyncs, lateLegs, starved            int
-	violations, refused, loginFails, ends int
+	inputs, results, said, heard    int
+	crossings, seamX, seamY         int
+	resyncs, lateLegs, starved      int
+	violations, refused, loginFails int
 }
 
 // New plans a swarm; nothing is connected yet.
