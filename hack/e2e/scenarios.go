@@ -63,7 +63,7 @@ func twice(ctx context.Context, b *bench) error {
 	}
 	want := fmt.Sprintf("another demo is running (pid %d)", first.cmd.Process.Pid)
 	if second.err == nil || !strings.Contains(second.output(), want) {
-		return fmt.Errorf("the second ended with %v and did not say %q:\n%s", second.err, want, tail(second.output(), 5))
+		return fmt.Errorf("the second ended with %v and did not say %q:\n%s", second.cmd.ProcessState, want, tail(second.output(), 5))
 	}
 	return first.interrupt(ctx)
 }
@@ -98,7 +98,7 @@ func portTaken(ctx context.Context, b *bench) error {
 		return err
 	}
 	if p.err == nil || !strings.Contains(p.output(), port) {
-		return fmt.Errorf("it ended with %v and did not name port %s:\n%s", p.err, port, tail(p.output(), 5))
+		return fmt.Errorf("it ended with %v and did not name port %s:\n%s", p.cmd.ProcessState, port, tail(p.output(), 5))
 	}
 	return p.leftNothing()
 }
