@@ -66,6 +66,19 @@ type Vanished struct {
 	Reason  wire.VanishReason
 }
 
+// Unknown is a chunk of which an owner sent news about an entity that this store does not have: its snapshot is needed.
+type Unknown struct {
+	Owner string
+	Chunk uint64
+}
+
+// TakeUnknown returns and forgets them.
+func (s *Store) TakeUnknown() []Unknown {
+	u := s.unknown
+	s.unknown = nil
+	return u
+}
+
 // Counters count what the store refused or waited for.
 type Counters struct {
 	Stale, ForeignOwner, Held, HoldExpired, Malformed, Overflow uint64
@@ -87,6 +100,7 @@ type Store struct {
 	vanished  []Vanished
 	holding   []ecs.EntityID
 	spare     []ecs.EntityID
+	unknown   []Unknown
 	missing   map[string][]ecs.EntityID // by the owner whose snapshot lacks them
 }
 
@@ -128,7 +142,13 @@ func (s *Store) Apply(tick int64, from string, f *Frame) {
 
 // applyToNobody: only what brings an entity makes a replica.
 func (s *Store) applyToNobody(from string, f *Frame) {
-	if f.Kind != wire.EntityFrame_KIND_SNAPSHOT || !s.interested(f.Chunk, f.Account) {
+	if !s.interested(f.Chunk, f.Account) {
+		return
+	}
+	if f.Kind != wire.EntityFrame_KIND_SNAPSHOT {
+		if f.Kind == wire.EntityFrame_KIND_UPDATE {
+			s.unknown = append(s.unknown, Unknown{from, f.Chunk})
+		}
 		return
 	}
 	r := &Replica{Entity: f.Entity, Owner: from, Chunk: f.Chunk, Previous: f.Chunk, New: true}

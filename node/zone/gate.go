@@ -199,6 +199,7 @@ func (g *gate) complete(chunk uint64) bool {
 // prepare runs before the simulation: views follow their anchors, inputs go to their owners.
 func (g *gate) prepare() {
 	g.replicas.Expire(g.tick)
+	g.askForUnknown()
 	if g.stopping {
 		g.closeAll()
 		return
@@ -213,6 +214,19 @@ func (g *gate) prepare() {
 		if g.sessions[account] == s {
 			s.look()
 			s.forward()
+		}
+	}
+}
+
+// askForUnknown asks again for chunks of which news came about an entity that is not here: owner and observer disagreed
+// for a moment about what was told, because an account left at one and had not yet left at the other.
+func (g *gate) askForUnknown() {
+	asked := map[ghost.Unknown]bool{}
+	for _, u := range g.replicas.TakeUnknown() {
+		if _, subscribed := slices.BinarySearch(g.holders[u.Chunk], u.Owner); subscribed && !asked[u] {
+			asked[u] = true
+			g.stats.AskedAgain++
+			g.ask(u.Owner, u.Chunk)
 		}
 	}
 }

@@ -95,9 +95,9 @@ func (s *sim) tell(id ecs.EntityID) {
 	s.tellOwner(id, a, &was)
 }
 
-// gatewayOf is the session of the gateway of an entity's account, "" if it has none.
+// gatewayOf is the session of the gateway of an entity's account, "" if it has none or its socket is lost.
 func (s *sim) gatewayOf(id ecs.EntityID) string {
-	if ses := s.game.Session.Get(id); ses != nil {
+	if ses := s.game.Session.Get(id); ses != nil && ses.Lost == 0 {
 		return ses.Gateway
 	}
 	return ""

@@ -27,7 +27,7 @@ type Stats struct {
 	CallsDone, CallsRepeated, CallsGap, CallsWait, CallsMoved, CallsNotHere, CallsForeign uint64
 
 	// Accounts.
-	Logins, Resumes, Displaced, RoutedLocal, RoutedRemote, RoutedNowhere uint64
+	AskedAgain, Logins, Resumes, Displaced, RoutedLocal, RoutedRemote, RoutedNowhere uint64
 
 	// Replicas, see package ghost.
 	ReplicaStale, ReplicaForeign, ReplicaHeld, ReplicaExpired, ReplicaMalformed, ReplicaOverflow uint64
