@@ -12,6 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 	"github.com/spatialcells/spatialcells/hack/localcluster"
 	"github.com/spatialcells/spatialcells/hack/swarm/bots"
@@ -49,6 +54,9 @@ func (d *demo) log(name string) string { return filepath.Join(d.dir, "logs", nam
 
 // run does everything, in order, and leaves nothing behind.
 func (d *demo) run(ctx context.Context) (err error) {
+	if d.dir, err = filepath.Abs(d.dir); err != nil {
+		return fmt.Errorf("finding the demo's folder: %w", err)
+	}
 	if err := checkDisk(d.dir); err != nil {
 		return err
 	}
@@ -61,85 +69,136 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer lock.Close()
-	if err := d.bringUp(ctx); err != nil {
+	if err := d.bringUp(ctx, key); err != nil {
 		return err
 	}
 	defer func() {
 		d.say("stopping the cluster")
 		err = errors.Join(err, d.cluster.Down(context.WithoutCancel(ctx)))
 	}()
-	if d.site, err = newSite(d.cluster.Config(), key); err != nil {
-		return err
-	}
-	world, err := d.apply(ctx)
 	defer d.removeWorld()
+	world, err := d.awaitWorld(ctx)
 	if err != nil {
 		return err
 	}
 	return d.play(ctx, world)
 }
 
-// bringUp compiles the binaries while the control plane starts, and loads them.
-func (d *demo) bringUp(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	bin := filepath.Join(d.dir, "bin")
-	built := make(chan error, 1)
-	d.say("compiling operator and zone-node")
+// bringUp compiles the binaries while the control plane starts, and applies everything as soon as the API server answers:
+// the first pods start when the cluster takes pods.
+func (d *demo) bringUp(ctx context.Context, key client.ObjectKey) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	applied := make(chan struct{})
 	go func() {
-		err := build(ctx, bin, d.log("build.log"))
-		if err != nil {
-			cancel()
+		defer close(applied)
+		if err := d.install(ctx, key); err != nil {
+			cancel(err)
 		}
-		built <- err
 	}()
 	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: d.dir, APIPort: d.apiPort, Fresh: true, Progress: d.say})
 	if err != nil {
-		cancel()
+		cancel(err)
 	}
-	if buildErr := <-built; buildErr != nil && (err == nil || !errors.Is(buildErr, context.Canceled)) {
-		err = buildErr
-	}
-	if err == nil {
-		d.cluster = cluster
-		for ref, name := range images {
-			err = errors.Join(err, cluster.LoadImage(ref, filepath.Join(bin, name)))
+	<-applied
+	d.cluster = cluster
+	if cause := context.Cause(ctx); cause != nil { // what came first counts
+		err = cause
+		if cluster != nil {
+			err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx)))
 		}
-	}
-	if err != nil && cluster != nil {
-		err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx)))
 	}
 	return err
 }
 
-// kubectl runs the cluster's own kubectl.
-func (d *demo) kubectl(ctx context.Context, log string, args ...string) error {
-	return command(ctx, d.log(log), []string{"KUBECONFIG=" + d.cluster.Kubeconfig()}, d.cluster.Kubectl(), args...)
+// install compiles the binaries and applies operator and World to the cluster that comes up in d.dir.
+func (d *demo) install(ctx context.Context, key client.ObjectKey) error {
+	bin := filepath.Join(d.dir, "bin")
+	d.say("compiling operator and zone-node")
+	if err := build(ctx, bin, d.log("build.log")); err != nil {
+		return err
+	}
+	config, err := d.awaitAPI(ctx)
+	if err != nil {
+		return err
+	}
+	for ref, name := range images {
+		if err := localcluster.LoadImage(d.dir, ref, filepath.Join(bin, name)); err != nil {
+			return err
+		}
+	}
+	if d.site, err = newSite(config, key); err != nil {
+		return err
+	}
+	return d.apply(ctx, config)
 }
 
-// apply installs the operator, applies the World and waits until it is Ready.
-func (d *demo) apply(ctx context.Context) (*v1alpha1.World, error) {
+// kubectl runs the cluster's own kubectl.
+func (d *demo) kubectl(ctx context.Context, log string, args ...string) error {
+	state, err := localcluster.Inspect(d.dir)
+	if err != nil {
+		return err
+	}
+	return command(ctx, d.log(log), []string{"KUBECONFIG=" + state.Kubeconfig}, state.Kubectl, args...)
+}
+
+// awaitAPI waits until the API server of this process's cluster answers; its start has its own patience.
+func (d *demo) awaitAPI(ctx context.Context) (*rest.Config, error) {
+	for {
+		state, err := localcluster.Inspect(d.dir)
+		if err == nil && state.Owner.PID == os.Getpid() {
+			config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+			if err == nil && get(ctx, config, "/readyz") == nil {
+				return config, nil
+			}
+		}
+		if err := pause(ctx, pollPeriod); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// get asks the API server for a path.
+func get(ctx context.Context, config *rest.Config, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	c, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return c.RESTClient().Get().AbsPath(path).Do(ctx).Error()
+}
+
+// apply installs the operator and applies the World.
+func (d *demo) apply(ctx context.Context, config *rest.Config) error {
 	d.say("kubectl apply --server-side -k config/default")
 	if err := d.kubectl(ctx, "apply-default.log", "apply", "--server-side", "-k", "config/default"); err != nil {
-		return nil, err
+		return err
+	}
+	for get(ctx, config, "/apis/"+v1alpha1.GroupVersion.String()) != nil {
+		if err := pause(ctx, pollPeriod); err != nil {
+			return err
+		}
 	}
 	d.say("kubectl apply -f " + d.world)
-	if err := d.kubectl(ctx, "wait-crd.log", "wait", "--for=condition=Established", "--timeout=30s", "crd/worlds.spatialcells.io", "crd/zonenodes.spatialcells.io"); err != nil {
-		return nil, err
-	}
-	if err := d.kubectl(ctx, "apply-world.log", "apply", "-f", d.world); err != nil {
-		return nil, err
-	}
+	return d.kubectl(ctx, "apply-world.log", "apply", "-f", d.world)
+}
+
+// awaitWorld waits until players can play.
+func (d *demo) awaitWorld(ctx context.Context) (*v1alpha1.World, error) {
 	w, err := d.site.awaitReady(ctx, d.say)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, &trouble{cause: fmt.Errorf("%w; the last error of a pod: %s", err, podError(d.log("pods"))), remedy: "read the logs of operator and zone nodes", log: d.log("pods")}
+	if err == nil {
+		d.ready = time.Since(d.began)
+		d.say(fmt.Sprintf("World %s is Ready, %.1f s after the start", w.Name, d.ready.Seconds()))
+		return w, nil
 	}
-	d.ready = time.Since(d.began)
-	d.say(fmt.Sprintf("World %s is Ready, %.1f s after the start", w.Name, d.ready.Seconds()))
-	return w, nil
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, &trouble{
+		cause:  fmt.Errorf("%w; the last error of a pod: %s", err, podError(d.log("pods"))),
+		remedy: "read the logs of operator and zone nodes", log: d.log("pods"),
+	}
 }
 
 // podError is the last line of level error in the pods' logs.

@@ -34,7 +34,7 @@ func takeLock(dir string) (*os.File, error) {
 			remedy: "use that one, or end it with `make demo-down`",
 		}
 	}
-	if err := f.Truncate(0); err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	if err != nil {
@@ -55,29 +55,34 @@ func holder(dir string) string {
 
 // endOther asks a demo that runs elsewhere to end, waits, and ends what is left of it.
 func endOther(ctx context.Context, dir string) error {
-	deadline := time.Now().Add(endPatience)
+	asked, deadline := false, time.Now().Add(endPatience)
 	for {
 		f, err := takeLock(dir)
 		if err == nil {
-			defer f.Close()
-			if err := localcluster.Stop(ctx, dir); err != nil && !errors.Is(err, localcluster.ErrNoCluster) {
-				return fmt.Errorf("ending what a demo left: %w", err)
-			}
-			return nil
+			return endRest(ctx, dir, f)
 		}
 		pid, parseErr := strconv.Atoi(holder(dir))
 		if parseErr != nil || pid <= 1 {
 			return err
 		}
-		sig := syscall.SIGTERM
-		if time.Now().After(deadline) {
-			sig = syscall.SIGKILL
+		switch { // it takes a second SIGTERM for impatience
+		case !asked:
+			asked = true
+			_ = syscall.Kill(pid, syscall.SIGTERM) // gone already is as good
+		case time.Now().After(deadline):
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		_ = syscall.Kill(pid, sig) // gone already is as good
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := pause(ctx, pollPeriod); err != nil {
+			return err
 		}
 	}
+}
+
+// endRest ends what a demo that is gone left behind, while nobody else can start one.
+func endRest(ctx context.Context, dir string, lock *os.File) error {
+	defer lock.Close()
+	if err := localcluster.Stop(ctx, dir); err != nil && !errors.Is(err, localcluster.ErrNoCluster) {
+		return fmt.Errorf("ending what a demo left: %w", err)
+	}
+	return nil
 }

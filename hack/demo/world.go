@@ -137,7 +137,7 @@ func (s *site) podTrouble(ctx context.Context) (text string, hopeless bool) {
 			}
 			reason := "not ready"
 			if c.State.Waiting != nil {
-				reason = c.State.Waiting.Reason
+				reason = oneLine(c.State.Waiting.Reason + " " + c.State.Waiting.Message)
 			}
 			bad = append(bad, fmt.Sprintf("%s (%s, %d restarts)", p.Name, reason, c.RestartCount))
 			hopeless = hopeless || c.RestartCount >= tooManyRestarts
