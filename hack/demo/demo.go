@@ -240,6 +240,7 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 		return err
 	}
 	s.Faults, s.Failed, s.GapBefore = d.faulty, append(s.Failed, d.failed...), d.gap
+	s.noSeamX, s.noSeamY = d.grid.Columns() < 3, d.grid.Rows() < 3
 	s.check(d.duration > 0 && ctx.Err() == nil, d.handoffs)
 	fmt.Fprint(d.out, s.String())
 	if err := s.write(d.json); err != nil {
