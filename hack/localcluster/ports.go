@@ -29,7 +29,7 @@ func freePort(want int, taken map[int]bool) (int, error) {
 		return want, err
 	}
 	for range 1000 {
-		p := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // no secret
+		p := firstPort + rand.IntN(lastPort-firstPort+1)
 		if !taken[p] && tryPort(p) == nil {
 			taken[p] = true
 			return p, nil

@@ -44,7 +44,7 @@ type Runtime struct {
 	lister corelisters.PodLister
 	logs   string
 
-	ctx    context.Context //nolint:containedctx // the runtime's life: nothing may be started or reported after it
+	ctx    context.Context // the runtime's life: nothing may be started or reported after it
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
