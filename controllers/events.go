@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -36,38 +37,45 @@ const (
 type notice struct {
 	warning              bool
 	reason, action, note string
+	// node is the name of the zone node that it is about; empty for the World as a whole. Two events of one reason from one
+	// reconcile count as one event seen twice, with the words of the first, unless they are related to different objects.
+	node string
+	// edit: it is about what the user wrote, and told again when another edit makes it say something else.
+	edit bool
 }
 
 func (s *scene) notify(n notice) { s.notices = append(s.notices, n) }
 
 func noticeSeedMade(secret string) notice {
-	return notice{false, EventSeedMade, "MakeSeed", fmt.Sprintf("made the terrain seed in Secret %s; it outlives the World, delete it by hand", secret)}
+	return notice{reason: EventSeedMade, action: "MakeSeed", note: fmt.Sprintf("made the terrain seed in Secret %s; it outlives the World, delete it by hand", secret)}
 }
 
 func noticeDevelopmentTokens(secret string) notice {
-	return notice{true, EventDevelopmentTokens, "MakeTokenKey", fmt.Sprintf(
+	return notice{warning: true, reason: EventDevelopmentTokens, action: "MakeTokenKey", note: fmt.Sprintf(
 		"made a development key for players' tokens in Secret %s: whoever reads it can sign in as anybody; name your own keys in gateway.tokenKeysSecretName", secret)}
 }
 
 func noticeRevoked(world string, ordinal int32, session, why string) notice {
 	revocations.WithLabelValues(world).Inc()
-	return notice{true, EventSessionRevoked, "Revoke", fmt.Sprintf(
-		"lost %s: its session %s was revoked because %s", v1alpha1.NodeName(world, int(ordinal)), session, why)}
+	node := v1alpha1.NodeName(world, int(ordinal))
+	return notice{warning: true, reason: EventSessionRevoked, action: "Revoke", node: node, note: fmt.Sprintf(
+		"lost %s: its session %s was revoked because %s", node, session, why)}
 }
 
 func noticeFreed(world string, ordinal int32, regions int) notice {
 	if ordinal < 0 {
-		return notice{true, EventRegionsFreed, "Free", fmt.Sprintf("freed %d regions held by sessions of no node of this World", regions)}
+		return notice{warning: true, reason: EventRegionsFreed, action: "Free", note: fmt.Sprintf("freed %d regions held by sessions of no node of this World", regions)}
 	}
-	return notice{false, EventRegionsFreed, "Free", fmt.Sprintf("freed %d regions of a former session of %s", regions, v1alpha1.NodeName(world, int(ordinal)))}
+	node := v1alpha1.NodeName(world, int(ordinal))
+	return notice{reason: EventRegionsFreed, action: "Free", node: node, note: fmt.Sprintf("freed %d regions of a former session of %s", regions, node)}
 }
 
 func noticeRedistributed(regions int, to string) notice {
-	return notice{false, EventRegionsRedistributed, "Redistribute", fmt.Sprintf("%d regions of lost nodes go to %s", regions, to)}
+	return notice{reason: EventRegionsRedistributed, action: "Redistribute", note: fmt.Sprintf("%d regions of lost nodes go to %s", regions, to)}
 }
 
 func noticeLeasesRecreated(regions int, epoch int32) notice {
-	return notice{true, EventLeasesRecreated, "Recreate", fmt.Sprintf("made %d lost region leases again, at epoch %d", regions, epoch)}
+	return notice{warning: true, reason: EventLeasesRecreated, action: "Recreate", note: fmt.Sprintf("made %d lost region leases again, at epoch %d", regions, epoch)}
 }
 
 // tell publishes notices.
@@ -77,7 +85,18 @@ func (r *WorldReconciler) tell(world *v1alpha1.World, notices []notice) {
 		if n.warning {
 			kind = corev1.EventTypeWarning
 		}
-		r.Recorder.Eventf(world, nil, kind, n.reason, n.action, "%s", n.note)
+		r.Recorder.Eventf(world, n.related(world), kind, n.reason, n.action, "%s", n.note)
+	}
+}
+
+// related is the zone node that a notice is about, or nil.
+func (n notice) related(world *v1alpha1.World) runtime.Object {
+	if n.node == "" {
+		return nil
+	}
+	return &v1alpha1.ZoneNode{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ZoneNode"},
+		ObjectMeta: metav1.ObjectMeta{Name: n.node, Namespace: world.Namespace},
 	}
 }
 
@@ -86,32 +105,32 @@ func changes(world string, before, after *v1alpha1.WorldStatus) []notice {
 	notices := nodeChanges(world, before, after)
 	say := func(kind string, onTrue, onFalse notice) {
 		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
-		if is == nil || was != nil && was.Status == is.Status {
-			return
-		}
 		n := onFalse
-		if is.Status == metav1.ConditionTrue {
+		if is != nil && is.Status == metav1.ConditionTrue {
 			n = onTrue
+		}
+		if is == nil || was != nil && was.Status == is.Status && (!n.edit || was.Message == is.Message || was.ObservedGeneration == is.ObservedGeneration) {
+			return
 		}
 		if n.reason != "" && is.Status != metav1.ConditionUnknown && (was != nil || is.Status == metav1.ConditionTrue || n.warning) {
 			n.note = is.Message
 			notices = append(notices, n)
 		}
 	}
-	say(v1alpha1.ConditionAssignmentAccepted, notice{}, notice{true, EventAssignmentRefused, "Plan", ""})
+	say(v1alpha1.ConditionAssignmentAccepted, notice{}, notice{warning: true, edit: true, reason: EventAssignmentRefused, action: "Plan"})
 	if was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionAssignmentAccepted); was != nil {
-		say(v1alpha1.ConditionAssignmentAccepted, notice{false, EventAssignmentAccepted, "Plan", ""}, notice{})
+		say(v1alpha1.ConditionAssignmentAccepted, notice{reason: EventAssignmentAccepted, action: "Plan"}, notice{})
 	}
 	if wasReady(before) {
-		say(v1alpha1.ConditionReady, notice{}, notice{true, EventWorldNotReady, "Observe", ""})
+		say(v1alpha1.ConditionReady, notice{}, notice{warning: true, reason: EventWorldNotReady, action: "Observe"})
 	}
 	if before.Regions.Owned < before.Regions.Total && after.Regions.Owned == after.Regions.Total && after.Regions.Away > 0 {
-		notices = append(notices, notice{false, EventRegionsTakenOver, "Observe", fmt.Sprintf(
+		notices = append(notices, notice{reason: EventRegionsTakenOver, action: "Observe", note: fmt.Sprintf(
 			"every region is owned again; %d are with other nodes than the assignment names", after.Regions.Away)})
 	}
-	say(v1alpha1.ConditionReady, notice{false, EventWorldReady, "Observe", ""}, notice{})
-	say(v1alpha1.ConditionStalled, notice{true, EventNeedsEdit, "Reconcile", ""}, notice{})
-	say(v1alpha1.ConditionFenceGuarded, notice{false, EventFenceProven, "Prove", ""}, notice{true, EventFenceNotProven, "Prove", ""})
+	say(v1alpha1.ConditionReady, notice{reason: EventWorldReady, action: "Observe"}, notice{})
+	say(v1alpha1.ConditionStalled, notice{warning: true, edit: true, reason: EventNeedsEdit, action: "Reconcile"}, notice{})
+	say(v1alpha1.ConditionFenceGuarded, notice{reason: EventFenceProven, action: "Prove"}, notice{warning: true, reason: EventFenceNotProven, action: "Prove"})
 	return notices
 }
 
@@ -129,13 +148,13 @@ func nodeChanges(world string, before, after *v1alpha1.WorldStatus) []notice {
 		was, node := former[row.Ordinal], v1alpha1.NodeName(world, int(row.Ordinal))
 		switch {
 		case row.Session != "" && was.Session != "" && row.Session != was.Session:
-			notices = append(notices, notice{true, EventNodeRestarted, "Observe", fmt.Sprintf("%s restarted: session %s follows %s", node, row.Session, was.Session)})
+			notices = append(notices, notice{warning: true, reason: EventNodeRestarted, action: "Observe", node: node, note: fmt.Sprintf("%s restarted: session %s follows %s", node, row.Session, was.Session)})
 		case row.Session != "" && row.Session != was.Session:
-			notices = append(notices, notice{false, EventNodeStarted, "Observe", fmt.Sprintf("%s lives as session %s", node, row.Session)})
+			notices = append(notices, notice{reason: EventNodeStarted, action: "Observe", node: node, note: fmt.Sprintf("%s lives as session %s", node, row.Session)})
 		case row.State == v1alpha1.ZoneNodeSilent && was.State != v1alpha1.ZoneNodeSilent:
-			notices = append(notices, notice{true, EventNodeSilent, "Observe", fmt.Sprintf("%s did not renew session %s in time; it stands still", node, row.Session)})
+			notices = append(notices, notice{warning: true, reason: EventNodeSilent, action: "Observe", node: node, note: fmt.Sprintf("%s did not renew session %s in time; it stands still", node, row.Session)})
 		case row.State == v1alpha1.ZoneNodeLive && was.State == v1alpha1.ZoneNodeSilent:
-			notices = append(notices, notice{false, EventNodeRecovered, "Observe", fmt.Sprintf("%s renewed session %s and goes on", node, row.Session)})
+			notices = append(notices, notice{reason: EventNodeRecovered, action: "Observe", node: node, note: fmt.Sprintf("%s renewed session %s and goes on", node, row.Session)})
 		}
 	}
 	return notices

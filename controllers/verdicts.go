@@ -180,7 +180,7 @@ func (s *scene) nodesUpToDate() verdict {
 	}
 	if old := s.outdatedPods(); len(old) > 0 {
 		return verdict{false, v1alpha1.ReasonRolloutNotActedOn, fmt.Sprintf(
-			"%s still runs the former template. This version does not restart nodes by itself: `kubectl delete pod` one at a time, and wait until the World is Ready in between.", few(old, "pod"))}
+			"the former template still runs in %s. This version does not restart nodes by itself: `kubectl delete pod` one at a time, and wait until the World is Ready in between.", few(old, "pod"))}
 	}
 	return verdict{true, v1alpha1.ReasonUpToDate, "every zone node runs what the spec says."}
 }

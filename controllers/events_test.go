@@ -1,0 +1,79 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+)
+
+// related keeps what each event is related to.
+type related struct {
+	events.EventRecorder
+	names []string
+}
+
+func (r *related) Eventf(_, about runtime.Object, _, reason, _, _ string, _ ...any) {
+	name := reason
+	if node, ok := about.(*v1alpha1.ZoneNode); ok {
+		name += " " + node.Namespace + "/" + node.Name
+	}
+	r.names = append(r.names, name)
+}
+
+// TestEventsOfTwoNodesInOneReconcileAreTwoEvents: a recorder counts events that differ in nothing but their words as one,
+// so that the second node's would be lost.
+func TestEventsOfTwoNodesInOneReconcileAreTwoEvents(t *testing.T) {
+	world := &v1alpha1.World{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "games"}}
+	live := []v1alpha1.ZoneNodeRow{{Ordinal: 0, Session: "w-zone-0#1", State: v1alpha1.ZoneNodeLive}, {Ordinal: 1, Session: "w-zone-1#1", State: v1alpha1.ZoneNodeLive}}
+	silent := []v1alpha1.ZoneNodeRow{live[0], live[1]}
+	silent[0].State, silent[1].State = v1alpha1.ZoneNodeSilent, v1alpha1.ZoneNodeSilent
+	notices := changes("w", &v1alpha1.WorldStatus{}, &v1alpha1.WorldStatus{ZoneNodes: live})
+	notices = append(notices, changes("w", &v1alpha1.WorldStatus{ZoneNodes: live}, &v1alpha1.WorldStatus{ZoneNodes: silent})...)
+	for ordinal := range int32(2) {
+		notices = append(notices, noticeRevoked("w", ordinal, "s", "it was not renewed"), noticeFreed("w", ordinal, 3))
+	}
+	recorder := &related{}
+	(&WorldReconciler{Recorder: recorder}).tell(world, notices)
+	seen := map[string]bool{}
+	for _, name := range recorder.names {
+		if seen[name] || !strings.Contains(name, "games/w-zone-") {
+			t.Errorf("event %q says nothing of its own node that a recorder can tell apart", name)
+		}
+		seen[name] = true
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d different events, want 8: %v", len(seen), recorder.names)
+	}
+}
+
+// TestAnotherRefusalIsToldAnew: the refusal stands, and an edit makes it another one.
+func TestAnotherRefusalIsToldAnew(t *testing.T) {
+	status := func(generation int64, message string) *v1alpha1.WorldStatus {
+		s := &v1alpha1.WorldStatus{}
+		for kind, value := range map[string]metav1.ConditionStatus{
+			v1alpha1.ConditionAssignmentAccepted: metav1.ConditionFalse, v1alpha1.ConditionStalled: metav1.ConditionTrue, v1alpha1.ConditionReady: metav1.ConditionFalse,
+		} {
+			s.Conditions = append(s.Conditions, metav1.Condition{Type: kind, Status: value, Message: message, ObservedGeneration: generation})
+		}
+		return s
+	}
+	hole := status(1, "a hole")
+	for name, test := range map[string]struct {
+		after *v1alpha1.WorldStatus
+		want  int
+	}{
+		"nothing changed":              {hole, 0},
+		"an edit that changes nothing": {status(2, "a hole"), 0},
+		"an edit with another mistake": {status(2, "too many nodes"), 2},
+		"other words without any edit": {status(1, "a hole, seen for 3 s"), 0},
+	} {
+		if got := changes("w", hole, test.after); len(got) != test.want {
+			t.Errorf("%s: %d events, want %d: %+v", name, len(got), test.want, got)
+		}
+	}
+}
