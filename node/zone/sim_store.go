@@ -41,10 +41,45 @@ func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
 		return
 	}
 	sv.inFlight = false
-	if a.Code != StoreOK {
+	switch a.Code {
+	case StoreOK:
+	case StoreMissing:
+		sv.dirty = true
+		if sv.claimed { // else a claim under way finds out
+			sv.claimed = false
+			s.restore(id)
+		}
+	default:
 		s.stats.SaveConflicts++
 		sv.dirty = true
 	}
+}
+
+// restore puts an entity back into a store that has lost its record: the store kept nothing over its restart, or came
+// back from an older copy. This node holds the entity, so what it knows is the truth, unless the account has got another
+// master meanwhile.
+func (s *sim) restore(id ecs.EntityID) {
+	record := s.record(id, false)
+	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {
+		now := s.authority.Get(id)
+		current := now != nil && now.epoch == record.Epoch
+		switch {
+		case a.Code == StoreOK:
+			s.note("the store had lost entity %v: it has it again, at epoch %v", id, record.Epoch)
+			s.durable(id, record.Epoch, current)
+		case current && a.Record != nil && a.Record.Entity == id && behind(a.Record.Epoch, record.Epoch):
+			s.claimTransferred(id, a.Record.Epoch) // the node before put it back first
+		case current:
+			s.stats.HandoffConflicts++
+			s.note("the store had lost entity %v, and has another in its place: this copy is dropped", id)
+			s.dropCopy(id)
+		}
+	})
+}
+
+// behind reports whether a record is from earlier in the same life of an entity.
+func behind(stored, epoch ecs.Epoch) bool {
+	return stored.Recoveries == epoch.Recoveries && stored.Less(epoch)
 }
 
 // rest saves a master for good and takes it out of the world; until the store has it, it is frozen.
@@ -59,8 +94,13 @@ func (s *sim) rest(id ecs.EntityID) {
 	}
 	s.world.Frozen.Set(id, ecs.Frozen{})
 	record := s.record(id, true)
-	s.store(StoreRequest{Op: StoreSave, Record: record}, func(a StoreAnswer) {
+	var rested func(a StoreAnswer)
+	rested = func(a StoreAnswer) {
 		if !s.world.Alive(id) || s.authority.Get(id).epoch != record.Epoch {
+			return
+		}
+		if a.Op == StoreSave && a.Code == StoreMissing { // the store has lost it: put back at rest
+			s.store(StoreRequest{Op: StoreCreate, Record: record}, rested)
 			return
 		}
 		if a.Code != StoreOK {
@@ -68,7 +108,8 @@ func (s *sim) rest(id ecs.EntityID) {
 			s.note("master %v rests, but the store has another copy of it (%v): this one is dropped", id, a.Code)
 		}
 		s.world.Destroy(id)
-	})
+	}
+	s.store(StoreRequest{Op: StoreSave, Record: record}, rested)
 }
 
 // revive creates an entity from a record that was claimed for this node.
@@ -100,10 +141,12 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 		switch {
 		case ans.Code == StoreOK:
 			s.durable(id, epoch, current)
-		case ans.Code == StoreConflict && ans.Record != nil && ans.Record.Epoch.Recoveries == epoch.Recoveries && ans.Record.Epoch.Less(epoch):
+		case ans.Code == StoreConflict && ans.Record != nil && behind(ans.Record.Epoch, epoch):
 			if current {
 				s.claimTransferred(id, ans.Record.Epoch)
 			}
+		case ans.Code == StoreMissing && current:
+			s.restore(id)
 		case current:
 			s.stats.HandoffConflicts++
 			s.note("entity %v at epoch %v is newer in the store: this copy is dropped", id, epoch)
