@@ -101,7 +101,7 @@ func clientOptions(rawURL, passwordFile string, o Options) (*redis.UniversalOpti
 		WriteTimeout:             o.Timeout,
 		PoolTimeout:              o.Timeout,
 		ContextTimeoutEnabled:    true,
-		PoolSize:                 o.Workers + 1,
+		PoolSize:                 o.Workers + 1 + tokenUses,
 		PipelinePoolSize:         -1,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -37,6 +38,23 @@ func serve(
 		return fmt.Errorf("announcing the development store: %w", err)
 	}
 	listening(server.Addr())
-	<-ctx.Done()
+	passTime(ctx, server)
 	return nil
+}
+
+// expiryPeriod is how often the development store forgets what has expired; its server does not look at a clock itself.
+const expiryPeriod = 10 * time.Second
+
+// passTime lets keys expire, until ctx ends.
+func passTime(ctx context.Context, server *miniredis.Miniredis) {
+	tick := time.NewTicker(expiryPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			server.FastForward(expiryPeriod)
+		}
+	}
 }

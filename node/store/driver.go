@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spatialcells/spatialcells/node/zone"
 )
@@ -13,6 +14,9 @@ import (
 type Driver interface {
 	// Submit never blocks. The answer may come before it returns.
 	Submit(req zone.StoreRequest)
+	// UseToken records the name of a login token for at least keep, and reports whether it was recorded before, by any
+	// node of the world. An error means "not known to be done". It blocks for a round trip, or until ctx ends.
+	UseToken(ctx context.Context, name string, keep time.Duration) (used bool, err error)
 	// Close answers what is open with StoreUnavailable, and ends everything that the driver started. Requests after it are
 	// answered so, too.
 	Close() error
@@ -50,6 +54,9 @@ func (l *local) Submit(req zone.StoreRequest) {
 	}
 	l.deliver(l.memory.Do(req))
 }
+
+// UseToken records nothing: this process is the only one with this store, and its gateway remembers tokens by itself.
+func (l *local) UseToken(context.Context, string, time.Duration) (bool, error) { return false, nil }
 
 func (l *local) Close() error {
 	l.closed.Store(true)

@@ -34,6 +34,9 @@ type Redis struct {
 	writer string
 	saves  atomic.Uint64
 
+	// tokens has an element for each UseToken under way.
+	tokens chan struct{}
+
 	// closing is held by Submit to read, so that no request enters a queue that nobody will empty.
 	closing sync.RWMutex
 	closed  bool
@@ -60,7 +63,7 @@ func New(
 		return nil, err
 	}
 	r := &Redis{
-		options: opts, deliver: deliver, writer: rand.Text(), seed: maphash.MakeSeed(),
+		options: opts, deliver: deliver, writer: rand.Text(), seed: maphash.MakeSeed(), tokens: make(chan struct{}, tokenUses),
 		failures: rate.Sometimes{Interval: logInterval}, foreign: rate.Sometimes{Interval: logInterval},
 	}
 	if r.metrics, err = newMetrics(opts.Registerer, r.queued); err != nil {

@@ -156,7 +156,7 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 	}, identity); err != nil {
 		return fmt.Errorf("opening the peer link on port %d: %w", n.cfg.linkPort, err)
 	}
-	tokens, err := gateway.NewVerifier(gateway.VerifierConfig{World: n.cfg.world, Dir: n.cfg.tokenKeysDir, Log: n.log})
+	tokens, err := gateway.NewVerifier(gateway.VerifierConfig{World: n.cfg.world, Dir: n.cfg.tokenKeysDir, Log: n.log, Used: n.useToken})
 	if err != nil {
 		return fmt.Errorf("reading the token keys: %w", err)
 	}
@@ -167,6 +167,11 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 		return fmt.Errorf("opening the gateway on port %d: %w", n.cfg.gatewayPort, err)
 	}
 	return nil
+}
+
+// useToken records a login token where all nodes see it, and reports whether one of them took it before.
+func (n *node) useToken(ctx context.Context, jti string, forget time.Time) (bool, error) {
+	return n.store.UseToken(ctx, jti, time.Until(forget))
 }
 
 // readSeed reads the terrain seed: hex as the operator writes it, or any other bytes as they are.
