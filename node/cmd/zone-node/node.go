@@ -144,10 +144,8 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 		log: n.log, engine: n.engine, boottime: n.clock.Boottime, deadline: n.deadline, take: n.mail.take, release: n.release, show: n.show,
 		observe: func(step time.Duration) { n.ticks.step.Observe(step.Seconds()) },
 	}
-	if n.store, err = store.Open(ctx, n.cfg.store, n.cfg.storePasswordFile, n.mail.stored, store.Options{
-		Now: n.clock.Boottime, Fence: n.deadline, Logger: n.log, Registerer: n.metrics,
-	}); err != nil {
-		return fmt.Errorf("opening the store: %w", err)
+	if err := n.openStore(ctx, n.deadline); err != nil {
+		return err
 	}
 	if n.link, err = link.New(link.Config{
 		Session: n.session.Session(), WorldUID: n.cfg.worldUID, SeedHash: n.terrain.SeedHash(), TerrainVersion: terrain.TerrainVersion,
@@ -165,6 +163,18 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 		Grid: n.cfg.grid, AllowedOrigins: n.cfg.origins(), Log: n.log, Metrics: n.metrics, Fence: n.deadline, Now: n.clock.Boottime,
 	}); err != nil {
 		return fmt.Errorf("opening the gateway on port %d: %w", n.cfg.gatewayPort, err)
+	}
+	return nil
+}
+
+// openStore makes the driver of the store. It outlives ctx, which ends with the signal to stop: what the stop saves has to
+// be written. closeDrivers ends it.
+func (n *node) openStore(ctx context.Context, deadline func() time.Duration) error {
+	var err error
+	if n.store, err = store.Open(context.WithoutCancel(ctx), n.cfg.store, n.cfg.storePasswordFile, n.mail.stored, store.Options{
+		Now: n.clock.Boottime, Fence: deadline, Logger: n.log, Registerer: n.metrics,
+	}); err != nil {
+		return fmt.Errorf("opening the store: %w", err)
 	}
 	return nil
 }
