@@ -60,6 +60,9 @@ type bot struct {
 	stalled    time.Time
 	complete   time.Time // since when its set is complete
 	vanished   []client.Vanish
+	marks      int       // of its own entity
+	marked     time.Time // when its own entity was marked last: it goes on from an earlier place
+	refusals   []refusal // not judged yet
 	stats      client.Stats
 	connected  bool
 	node       string // pod of its gateway
@@ -70,6 +73,16 @@ type words struct {
 	number int
 	at     time.Time
 }
+
+// refusal is an input that the world did not carry out.
+type refusal struct {
+	at     time.Time
+	result *wire.InputResult
+}
+
+// markSlack is how far apart a refusal and a mark may be and still belong together: a move that was planned from a place
+// which a crash undid is refused before or after the bot learns of it.
+const markSlack = 5 * time.Second
 
 // truth is what a bot knows of itself.
 type truth struct {
@@ -134,6 +147,10 @@ func (b *bot) look(now time.Time) {
 			b.node = m.Welcome.Node
 		}
 		b.truth = truth{}
+		if own := m.Own(); own != nil && own.Marks != b.marks {
+			b.marks, b.marked = own.Marks, now
+		}
+		b.judgeRefusals(now)
 		if own := m.Own(); own != nil && own.Placed() {
 			b.truth = truth{b.connected && b.hears(now), own.ID, m.At(own, tick)}
 		}
@@ -171,7 +188,7 @@ func (b *bot) results(list []*wire.InputResult, now time.Time) {
 		b.swarm.count.results++
 		switch {
 		case r.Code != wire.InputResult_CODE_OK:
-			b.swarm.refused(b, r)
+			b.refusals = append(b.refusals, refusal{now, r})
 			b.walking = false
 			if speech {
 				b.breaks++
@@ -181,6 +198,22 @@ func (b *bot) results(list []*wire.InputResult, now time.Time) {
 			b.confirmed = b.confirmed[max(len(b.confirmed)-maxConfirmed, 0):]
 		}
 	}
+}
+
+// judgeRefusals counts the refusals that no mark has excused in time.
+func (b *bot) judgeRefusals(now time.Time) {
+	kept := b.refusals[:0]
+	for _, r := range b.refusals {
+		switch {
+		case r.at.Sub(b.marked).Abs() < markSlack:
+			b.swarm.count.excusedRefusals++
+		case now.Sub(r.at) < markSlack:
+			kept = append(kept, r)
+		default:
+			b.swarm.refused(r.result)
+		}
+	}
+	b.refusals = kept
 }
 
 // watchAcks notes since when the oldest input waits.

@@ -66,6 +66,8 @@ type Report struct {
 	Results int `json:"results"`
 	// Refused inputs by what was said about them.
 	Refused map[string]int `json:"refused,omitempty"`
+	// ExcusedRefusals are moves that were planned from a place which a crash undid.
+	ExcusedRefusals int `json:"excusedRefusals"`
 	// Unknown results were lost with a connection; Dropped inputs with a session.
 	Unknown int `json:"unknown"`
 	Dropped int `json:"dropped"`
@@ -108,7 +110,7 @@ func (s *Swarm) Report() Report {
 	r := Report{
 		World: s.opts.World, Seconds: time.Since(s.started).Seconds(), Bots: len(s.bots), Gateways: map[string]int{},
 		LoginsFailed: map[string]int{}, Ended: map[string]int{}, Inputs: c.inputs, Results: c.results, Refused: maps.Clone(s.refusals),
-		Said: c.said, Heard: c.heard, Crossings: c.crossings, SeamX: c.seamX, SeamY: c.seamY, Resyncs: c.resyncs, LateLegs: c.lateLegs,
+		Said: c.said, Heard: c.heard, Crossings: c.crossings, SeamX: c.seamX, SeamY: c.seamY, Resyncs: c.resyncs, ExcusedRefusals: c.excusedRefusals, LateLegs: c.lateLegs,
 		Starved: c.starved, ViolationCount: c.violations, Kinds: maps.Clone(s.kinds), Violations: slices.Clone(s.kept),
 	}
 	for _, b := range s.bots {
@@ -130,6 +132,12 @@ func (r *Report) add(b *bot) {
 	r.Losses += st.Losses
 	r.Unknown += st.Unknown
 	r.Dropped += st.Dropped
+	for _, open := range b.refusals { // no mark has excused them so far
+		if r.Refused == nil {
+			r.Refused = map[string]int{}
+		}
+		r.Refused[refusalKey(open.result)]++
+	}
 	if b.client.Connected() {
 		r.Connected++
 		r.Gateways[b.node]++
@@ -187,7 +195,7 @@ func (r *Report) Summary() string {
 	fmt.Fprintf(&b, "inputs      %d sent, %d results, %d unknown after a resume, %d dropped with a session\n", r.Inputs, r.Results, r.Unknown, r.Dropped)
 	fmt.Fprintf(&b, "chat        %d said, %d heard\n", r.Said, r.Heard)
 	fmt.Fprintf(&b, "crossings   %d of region borders, %d of the x seam, %d of the y seam\n", r.Crossings, r.SeamX, r.SeamY)
-	fmt.Fprintf(&b, "excused     %d marked resyncs; %d walks were late\n", r.Resyncs, r.LateLegs)
+	fmt.Fprintf(&b, "excused     %d marked resyncs, %d moves refused after one; %d walks were late\n", r.Resyncs, r.ExcusedRefusals, r.LateLegs)
 	fmt.Fprintf(&b, "violations  %d %s\n", r.ViolationCount, joined(r.Kinds))
 	for _, v := range r.Violations[:min(len(r.Violations), 10)] {
 		fmt.Fprintf(&b, "  %s\n", v)

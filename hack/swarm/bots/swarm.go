@@ -76,7 +76,7 @@ type counts struct {
 	inputs, results, said, heard    int
 	crossings, seamX, seamY         int
 	resyncs, lateLegs, starved      int
-	violations, refused, loginFails int
+	violations, refused, excusedRefusals, loginFails int
 }
 
 // New plans a swarm; nothing is connected yet.
@@ -248,10 +248,12 @@ func (s *Swarm) Excuse(until time.Time) {
 	}
 }
 
+func refusalKey(r *wire.InputResult) string { return fmt.Sprintf("%v: %s", r.Code, r.Detail) }
+
 // refused counts an input that the world did not carry out; called with mu held.
-func (s *Swarm) refused(_ *bot, r *wire.InputResult) {
+func (s *Swarm) refused(r *wire.InputResult) {
 	s.count.refused++
-	if key := fmt.Sprintf("%v: %s", r.Code, r.Detail); len(s.refusals) < maxKept || s.refusals[key] > 0 {
+	if key := refusalKey(r); len(s.refusals) < maxKept || s.refusals[key] > 0 {
 		s.refusals[key]++
 	}
 }
