@@ -73,9 +73,9 @@ type Swarm struct {
 
 // counts of a run.
 type counts struct {
-	inputs, results, said, heard    int
-	crossings, seamX, seamY         int
-	resyncs, lateLegs, starved      int
+	inputs, results, said, heard                     int
+	crossings, seamX, seamY                          int
+	resyncs, lateLegs, starved                       int
 	violations, refused, excusedRefusals, loginFails int
 }
 
