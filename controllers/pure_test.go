@@ -252,6 +252,28 @@ func TestTheTemplateIsRestrictedAndTakesAnOverlay(t *testing.T) {
 	}
 }
 
+func TestATemplateMayNotChangeWhatMakesAZoneNode(t *testing.T) {
+	for overlay, names := range map[string]string{
+		`{"metadata":{"labels":{"spatialcells.io/world":"other"}}}`:                         "spatialcells.io/world",
+		`{"spec":{"serviceAccountName":"default"}}`:                                         "serviceAccountName",
+		`{"spec":{"containers":[{"name":"zone-node","command":["sh"]}]}}`:                   "command",
+		`{"spec":{"containers":[{"name":"zone-node","args":["--world=other"]}]}}`:           "args",
+		`{"spec":{"containers":[{"name":"zone-node","$patch":"delete"}]}}`:                  "container zone-node",
+		`{"spec":{"containers":[{"name":"sidecar","image":"x"}],"nodeSelector":{"a":"b"}}}`: "",
+	} {
+		s := row(1, "")
+		s.image = "zone-node:1"
+		s.world.Spec.Nodes.Template = &runtime.RawExtension{Raw: []byte(overlay)}
+		_, err := s.zoneNodeTemplate("redis://10.0.0.1:6379")
+		switch {
+		case names == "" && err != nil:
+			t.Errorf("%s is refused: %v", overlay, err)
+		case names != "" && (err == nil || !strings.Contains(err.Error(), names)):
+			t.Errorf("%s: %v, want a refusal that names %s", overlay, err, names)
+		}
+	}
+}
+
 func TestCoversIgnoresWhatIsNotAsked(t *testing.T) {
 	have := map[string]any{"a": int64(1), "list": []any{map[string]any{"x": "y", "default": true}}, "more": "z"}
 	if !covers(have, map[string]any{"a": float64(1), "list": []any{map[string]any{"x": "y"}}}) {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,12 +62,45 @@ func (s *scene) zoneNodeTemplate(storeAddress string) (map[string]any, error) {
 			return nil, &blocked{v1alpha1.ReasonInvalidTemplate, fmt.Sprintf(
 				"nodes.template cannot be laid over the pod of a zone node: %s. Correct it; the running pods stay as they are.", err)}
 		}
+		if field := s.overruled(base, storeAddress); field != "" {
+			return nil, &blocked{v1alpha1.ReasonInvalidTemplate, fmt.Sprintf(
+				"nodes.template changes %s, which the operator needs as it is: remove that; the running pods stay as they are.", field)}
+		}
 	}
 	template := map[string]any{}
 	if err := json.Unmarshal(base, &template); err != nil {
 		return nil, fmt.Errorf("reading the pod template: %w", err)
 	}
 	return prune(template), nil
+}
+
+// overruled names a field of the merged template without which a pod would be no zone node of this World, "" if all are
+// as the operator rendered them. What a user may add or change is everything else: resources, environment, sidecars,
+// placement, security. Fields of the wrong type are left to the API server, which names them.
+func (s *scene) overruled(merged []byte, storeAddress string) string {
+	var have corev1.PodTemplateSpec
+	if json.Unmarshal(merged, &have) != nil {
+		return ""
+	}
+	want := s.baseTemplate(storeAddress)
+	for label, value := range want.Labels {
+		if have.Labels[label] != value {
+			return "the label " + label
+		}
+	}
+	if have.Spec.ServiceAccountName != want.Spec.ServiceAccountName {
+		return "serviceAccountName"
+	}
+	i := slices.IndexFunc(have.Spec.Containers, func(c corev1.Container) bool { return c.Name == containerZoneNode })
+	switch {
+	case i < 0:
+		return "the container " + containerZoneNode
+	case len(have.Spec.Containers[i].Command) > 0:
+		return "the command of container " + containerZoneNode
+	case !slices.Equal(have.Spec.Containers[i].Args, want.Spec.Containers[0].Args):
+		return "the args of container " + containerZoneNode
+	}
+	return ""
 }
 
 func (s *scene) baseTemplate(storeAddress string) corev1.PodTemplateSpec {
