@@ -172,7 +172,8 @@ type NodesSpec struct {
 	// +optional
 	Resources Resources `json:"resources,omitzero"`
 	// template is laid over the pod template that the operator renders, as a strategic merge patch. The operator checks
-	// it by a strict dry run; what it refuses is in condition NodesUpToDate.
+	// it by a strict dry run; what it refuses is in condition NodesUpToDate. It may add and change all but the labels, the
+	// service account and the zone node's command and args.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
