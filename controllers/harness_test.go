@@ -95,6 +95,9 @@ func (b *bench) startOperator() {
 	if err := worlds.SetupWithManager(mgr); err != nil {
 		b.Fatalf("setting up: %v", err)
 	}
+	if err := (&controllers.RebalanceReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+		b.Fatalf("setting up: %v", err)
+	}
 	if err := mgr.Add(guard); err != nil {
 		b.Fatalf("adding the guard: %v", err)
 	}

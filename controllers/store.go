@@ -20,7 +20,7 @@ func (r *WorldReconciler) ensureStore(ctx context.Context, s *scene) error {
 	if store := s.world.Spec.Store; store != nil && store.External != nil {
 		s.verdicts[v1alpha1.ConditionStoreReady] = verdict{
 			false, v1alpha1.ReasonNotActedOn,
-			"spec.store.external is not acted on by this version, so no zone node is started. Remove spec.store for a development store.",
+			"spec.store.external is not acted on by this version, so no zone node is started. Make the World anew without spec.store for a development store.",
 		}
 		s.waitFor(v1alpha1.ReasonNotActedOn, "zone nodes wait for a store")
 		return nil

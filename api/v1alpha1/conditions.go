@@ -130,9 +130,6 @@ const (
 
 // Reasons of StoreReady.
 const (
-	// ReasonMemoryStore, with True: entities are kept in the memory of the zone nodes, whatever spec.store says of
-	// managed; a node that dies loses its own.
-	ReasonMemoryStore = "MemoryStore"
 	// ReasonDevelopmentStore, with True: the operator runs one pod that keeps everything in memory; its restart loses it.
 	ReasonDevelopmentStore = "DevelopmentStore"
 	// ReasonStoreReachable, with True: the store answers.

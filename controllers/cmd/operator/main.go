@@ -90,6 +90,9 @@ func run(ctx context.Context, o options) error {
 	if err := worlds.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the World controller: %w", err)
 	}
+	if err := (&controllers.RebalanceReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the Rebalance controller: %w", err)
+	}
 	return mgr.Start(ctx)
 }
 
