@@ -6,6 +6,7 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -62,6 +63,7 @@ func (n *node) reportOnce(ctx context.Context, c client.Client) {
 	}
 	before := zn.DeepCopy()
 	n.fill(&zn.Status, snap)
+	answerDrain(zn)
 	zn.Status.ObservedGeneration = zn.Generation
 	if err := c.Status().Patch(ctx, zn, client.MergeFrom(before)); err != nil {
 		n.log.Warn("the ZoneNode's status cannot be written", "error", err)
@@ -78,26 +80,23 @@ func (n *node) fill(st *v1alpha1.ZoneNodeStatus, snap *snapshot) {
 		Sent: int64(s.Handoffs), Received: int64(s.HandoffsReceived), Refused: int64(s.HandoffsRefused),
 		AuthorityGapP99Microseconds: int32(gapQuantile(s, .99).Microseconds()),
 	}
-	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "InService", Message: "the node simulates and serves players.", ObservedGeneration: st.ObservedGeneration}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServing, Message: "the node simulates and serves players.", ObservedGeneration: st.ObservedGeneration}
 	if !n.ready.Load() {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Stopping", "the node saves and gives its regions back."
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonStopping, "the node saves and gives its regions back."
 	}
-	setCondition(&st.Conditions, ready)
+	meta.SetStatusCondition(&st.Conditions, ready)
 }
 
-func setCondition(list *[]metav1.Condition, c metav1.Condition) {
-	for i := range *list {
-		if old := &(*list)[i]; old.Type == c.Type {
-			c.LastTransitionTime = old.LastTransitionTime
-			if old.Status != c.Status {
-				c.LastTransitionTime = metav1.Now()
-			}
-			*old = c
-			return
-		}
+// answerDrain says what becomes of the wish to drain this node: this version does not act on it.
+func answerDrain(zn *v1alpha1.ZoneNode) {
+	if len(zn.Spec.DrainReasons) == 0 {
+		meta.RemoveStatusCondition(&zn.Status.Conditions, v1alpha1.ConditionDrained)
+		return
 	}
-	c.LastTransitionTime = metav1.Now()
-	*list = append(*list, c)
+	meta.SetStatusCondition(&zn.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDrained, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotActedOn, ObservedGeneration: zn.Generation,
+		Message: "this version does not move regions that are held, so the node keeps its own. Deleting its pod gives them to the next life of it.",
+	})
 }
 
 // p99 is the bucket bound below which 99 of 100 steps stayed, in microseconds.
