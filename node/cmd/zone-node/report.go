@@ -80,7 +80,7 @@ func (n *node) fill(st *v1alpha1.ZoneNodeStatus, snap *snapshot) {
 		Sent: int64(s.Handoffs), Received: int64(s.HandoffsReceived), Refused: int64(s.HandoffsRefused),
 		AuthorityGapP99Microseconds: int32(gapQuantile(s, .99).Microseconds()),
 	}
-	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServing, Message: "the node simulates and serves players.", ObservedGeneration: st.ObservedGeneration}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSessionHeld, Message: "the node simulates and serves players.", ObservedGeneration: st.ObservedGeneration}
 	if !n.ready.Load() {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonStopping, "the node saves and gives its regions back."
 	}
