@@ -10,12 +10,14 @@ COPY controllers controllers
 COPY node node
 RUN CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o /out/ ./controllers/cmd/operator ./node/cmd/zone-node
 
-FROM gcr.io/distroless/static:nonroot AS operator
+FROM scratch AS operator
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/operator /operator
 USER 65532:65532
 ENTRYPOINT ["/operator"]
 
-FROM gcr.io/distroless/static:nonroot AS zone-node
+FROM scratch AS zone-node
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/zone-node /zone-node
 USER 65532:65532
 ENTRYPOINT ["/zone-node"]
