@@ -340,10 +340,10 @@ func TestALackOfRoomIsSaidBeforehand(t *testing.T) {
 
 func TestCompilerTroubleComesWithARemedy(t *testing.T) {
 	for line, want := range map[string]string{
-		"write /tmp/x: no space left on device":  "free 10 GB",
-		"dial tcp: lookup proxy.golang.org: ...": "GOPROXY",
-		"compile: signal: killed":                "memory",
-		"something nobody has ever seen":         "GOFLAGS=-x",
+		"write /tmp/x: no space left on device": "free 10 GB",
+		"dial tcp: lookup modules.example: ...": "GOPROXY",
+		"compile: signal: killed":               "memory",
+		"something nobody has ever seen":        "GOFLAGS=-x",
 	} {
 		if got := remedy([]string{"first", line}); !strings.Contains(got, want) {
 			t.Errorf("%q: %q", line, got)
