@@ -65,7 +65,7 @@ func TestAWorldBecomesReadyAndThenCostsNoWrite(t *testing.T) {
 	b.awaitCondition(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonConverged)
 	b.awaitEvents("SeedMade", "DevelopmentTokens", "NodeStarted", "WorldReady", "FenceProven")
 	b.settled()
-	b.quiet(8 * time.Second)
+	b.quiet(60 * time.Second)
 }
 
 func (b *bench) awaitEvents(reasons ...string) {
