@@ -19,6 +19,8 @@ const ProtocolVersion = 1
 const (
 	attachRetryTicks = 4
 	callRetryTicks   = 2
+	// ownTicks is how long the own entity may be missing while the session is attached: 2 s.
+	ownTicks = 2 * TicksPerSecond
 	// loginTicks is how long a login may take before the client is told that the world is not available: 20 s.
 	loginTicks = 20 * TicksPerSecond
 	// maxPrivate bounds the bytes for an account's own eyes in one tick.
@@ -55,6 +57,7 @@ type session struct {
 	ownEpoch     ecs.Epoch // of the last message for the own account
 	followed     ecs.Epoch // of the replica whose owner we follow
 	retry        int64     // tick of the next attach or resend; 0: none
+	ownSeen      int64     // tick at which the own entity was here last
 
 	calls   route.Queue
 	view    interest.View
@@ -198,6 +201,7 @@ func (s *session) step() {
 			s.calls.Resend(0)
 		}
 	}
+	s.missOwn()
 	if s.retry == 0 || g.tick < s.retry {
 		return
 	}
@@ -207,6 +211,20 @@ func (s *session) step() {
 		s.attach()
 	case sessionAttached:
 		s.calls.Resend(0)
+	}
+}
+
+// missOwn attaches again when the account's own entity does not come: its snapshot went with the attach and may have been
+// lost with a link that broke, while the answer was kept.
+func (s *session) missOwn() {
+	g := s.gate
+	if s.state != sessionAttached || g.replicas.Get(s.entity) != nil {
+		s.ownSeen = g.tick
+		return
+	}
+	if g.tick-s.ownSeen > ownTicks {
+		s.ownSeen = g.tick
+		s.attachAgain()
 	}
 }
 
