@@ -255,9 +255,10 @@ func (s *sim) wake(from string, m *wire.Attach, id ecs.EntityID, index int) {
 			fail(wire.AttachAnswer_CODE_NOT_HERE, index)
 		case s.grid.RegionIndex(a.Record.Home) != index:
 			fail(wire.AttachAnswer_CODE_MOVED, s.grid.RegionIndex(a.Record.Home))
-		case s.regions[index] != r || !r.active:
-			fail(wire.AttachAnswer_CODE_WAIT, index)
+		case s.regions[index] != r || !r.active || s.world.Alive(id) || !a.Record.Resting && !r.overdue(id, s.tick):
+			fail(wire.AttachAnswer_CODE_WAIT, index) // what does not rest is on its way here
 		default:
+			delete(r.missed, id)
 			s.claimResting(from, m, r, *a.Record, fail)
 		}
 	})

@@ -171,6 +171,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		return
 	}
 	s.known.Returned(id)
+	delete(s.regions[target].missed, id)
 	s.stats.HandoffsReceived++
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.game.Account.Has(id) {

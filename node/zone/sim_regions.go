@@ -43,8 +43,22 @@ type region struct {
 	asked     int64
 	reported  bool
 
-	creating map[uint64]bool       // accounts whose master is being stored
-	waking   map[ecs.EntityID]bool // masters that come back from the store
+	creating map[uint64]bool        // accounts whose master is being stored
+	waking   map[ecs.EntityID]bool  // masters that come back from the store
+	missed   map[ecs.EntityID]int64 // masters that were asked for, do not rest and are not here; since which tick
+}
+
+// wakePatience is how long a master that does not rest may be on its way before it is brought back from its record: 5 s.
+const wakePatience = 5 * TicksPerSecond
+
+// overdue reports whether a master that does not rest was missed for so long that nobody can be bringing it.
+func (r *region) overdue(id ecs.EntityID, tick int64) bool {
+	since, known := r.missed[id]
+	if !known {
+		r.missed[id] = tick
+		return false
+	}
+	return tick-since > wakePatience
 }
 
 // tableChanged takes regions that became ours and gives up those that are not ours any more.
@@ -73,7 +87,7 @@ func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != p
 func (s *sim) recover(index int, epoch uint64) {
 	r := &region{
 		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]bool{},
-		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{},
+		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]int64{},
 	}
 	s.regions[index] = r
 	for _, session := range s.table.Sessions() {
