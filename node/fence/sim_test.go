@@ -52,6 +52,13 @@ func (w *weather) plan(string, string) plan {
 	return p
 }
 
+// lag is how late a watch event is: a node that is cut off sees none.
+func (w *weather) lag() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(time.Until(w.cutUntil), 0) + w.some(300*time.Millisecond)
+}
+
 func (w *weather) some(most time.Duration) time.Duration {
 	return time.Duration(w.rand.Int64N(int64(most)))
 }
@@ -170,7 +177,7 @@ func simulate(t *testing.T, seed int64, spoil func(*Config)) (takes int, overlap
 				for life := 0; ctx.Err() == nil; life++ {
 					c := dial(api)
 					c.plan = w.plan
-					c.lag = func() time.Duration { w.mu.Lock(); defer w.mu.Unlock(); return w.some(300 * time.Millisecond) }
+					c.lag = w.lag
 					cfg := testConfig(i, fmt.Sprint(life/3), clock) // every third death is the pod's
 					if spoil != nil {
 						spoil(&cfg)

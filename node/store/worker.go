@@ -63,7 +63,7 @@ func (w *worker) collect() []job {
 		case <-w.redis.ctx.Done():
 		}
 	}
-	for {
+	for len(batch) < w.redis.options.Batch {
 		select {
 		case j := <-w.queue:
 			if !add(j) {
@@ -73,6 +73,7 @@ func (w *worker) collect() []job {
 			return batch
 		}
 	}
+	return batch
 }
 
 // task is a request of the batch under way, or its tidying after the answer.

@@ -147,8 +147,9 @@ func TestTheQueueIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy, release := make(chan struct{}, 1), make(chan struct{})
-	s, err := New(wide, seed, 1, func(zone.ChunkAnswer) { busy <- struct{}{}; <-release })
+	busy, release := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(busy) })
+	s, err := New(wide, seed, 1, func(zone.ChunkAnswer) { begin(); <-release })
 	if err != nil {
 		t.Fatal(err)
 	}
