@@ -83,6 +83,7 @@ const (
 	Visual_KIND_MASTER      Visual_Kind = 1
 	Visual_KIND_CREATURE    Visual_Kind = 2
 	Visual_KIND_ITEM        Visual_Kind = 3
+	Visual_KIND_BESTIA      Visual_Kind = 4
 )
 
 // Enum value maps for Visual_Kind.
@@ -92,12 +93,14 @@ var (
 		1: "KIND_MASTER",
 		2: "KIND_CREATURE",
 		3: "KIND_ITEM",
+		4: "KIND_BESTIA",
 	}
 	Visual_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_MASTER":      1,
 		"KIND_CREATURE":    2,
 		"KIND_ITEM":        3,
+		"KIND_BESTIA":      4,
 	}
 )
 
@@ -700,15 +703,16 @@ const file_component_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x04from\x12)\n" +
 	"\x11speed_mm_per_tick\x18\x03 \x01(\rR\x0espeedMmPerTick\x12\x1f\n" +
 	"\vprogress_mm\x18\x04 \x01(\rR\n" +
-	"progressMm\"\xa4\x01\n" +
+	"progressMm\"\xb5\x01\n" +
 	"\x06Visual\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.spatialcells.wire.v1.Visual.KindR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"O\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"`\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_MASTER\x10\x01\x12\x11\n" +
 	"\rKIND_CREATURE\x10\x02\x12\r\n" +
-	"\tKIND_ITEM\x10\x03\"4\n" +
+	"\tKIND_ITEM\x10\x03\x12\x0f\n" +
+	"\vKIND_BESTIA\x10\x04\"4\n" +
 	"\x06Health\x12\x18\n" +
 	"\acurrent\x18\x01 \x01(\rR\acurrent\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\rR\x03max\"5\n" +

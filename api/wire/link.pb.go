@@ -151,6 +151,73 @@ func (CallAnswer_Code) EnumDescriptor() ([]byte, []int) {
 	return file_link_proto_rawDescGZIP(), []int{8, 0}
 }
 
+type CommandAnswer_Code int32
+
+const (
+	CommandAnswer_CODE_UNSPECIFIED CommandAnswer_Code = 0
+	// Executed, now (then result says how) or before.
+	CommandAnswer_CODE_DONE CommandAnswer_Code = 1
+	// The command before it is missing: send again what is unanswered.
+	CommandAnswer_CODE_GAP CommandAnswer_Code = 2
+	// Not the owner: ask the holder of region.
+	CommandAnswer_CODE_MOVED CommandAnswer_Code = 3
+	// Frozen or not ready: ask again.
+	CommandAnswer_CODE_WAIT CommandAnswer_Code = 4
+	// Not known here and nobody known who has it: ask the store.
+	CommandAnswer_CODE_NOT_HERE CommandAnswer_Code = 5
+	// The target remembers as many senders as it can: try later.
+	CommandAnswer_CODE_BUSY CommandAnswer_Code = 6
+)
+
+// Enum value maps for CommandAnswer_Code.
+var (
+	CommandAnswer_Code_name = map[int32]string{
+		0: "CODE_UNSPECIFIED",
+		1: "CODE_DONE",
+		2: "CODE_GAP",
+		3: "CODE_MOVED",
+		4: "CODE_WAIT",
+		5: "CODE_NOT_HERE",
+		6: "CODE_BUSY",
+	}
+	CommandAnswer_Code_value = map[string]int32{
+		"CODE_UNSPECIFIED": 0,
+		"CODE_DONE":        1,
+		"CODE_GAP":         2,
+		"CODE_MOVED":       3,
+		"CODE_WAIT":        4,
+		"CODE_NOT_HERE":    5,
+		"CODE_BUSY":        6,
+	}
+)
+
+func (x CommandAnswer_Code) Enum() *CommandAnswer_Code {
+	p := new(CommandAnswer_Code)
+	*p = x
+	return p
+}
+
+func (x CommandAnswer_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CommandAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_link_proto_enumTypes[2].Descriptor()
+}
+
+func (CommandAnswer_Code) Type() protoreflect.EnumType {
+	return &file_link_proto_enumTypes[2]
+}
+
+func (x CommandAnswer_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CommandAnswer_Code.Descriptor instead.
+func (CommandAnswer_Code) EnumDescriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{11, 0}
+}
+
 type AttachAnswer_Code int32
 
 const (
@@ -194,11 +261,11 @@ func (x AttachAnswer_Code) String() string {
 }
 
 func (AttachAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_link_proto_enumTypes[2].Descriptor()
+	return file_link_proto_enumTypes[3].Descriptor()
 }
 
 func (AttachAnswer_Code) Type() protoreflect.EnumType {
-	return &file_link_proto_enumTypes[2]
+	return &file_link_proto_enumTypes[3]
 }
 
 func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
@@ -207,7 +274,57 @@ func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttachAnswer_Code.Descriptor instead.
 func (AttachAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{10, 0}
+	return file_link_proto_rawDescGZIP(), []int{13, 0}
+}
+
+type OrderResult_Code int32
+
+const (
+	OrderResult_CODE_UNSPECIFIED OrderResult_Code = 0
+	OrderResult_CODE_OK          OrderResult_Code = 1
+	// The target does not take this order, or not from this sender.
+	OrderResult_CODE_REFUSED OrderResult_Code = 2
+)
+
+// Enum value maps for OrderResult_Code.
+var (
+	OrderResult_Code_name = map[int32]string{
+		0: "CODE_UNSPECIFIED",
+		1: "CODE_OK",
+		2: "CODE_REFUSED",
+	}
+	OrderResult_Code_value = map[string]int32{
+		"CODE_UNSPECIFIED": 0,
+		"CODE_OK":          1,
+		"CODE_REFUSED":     2,
+	}
+)
+
+func (x OrderResult_Code) Enum() *OrderResult_Code {
+	p := new(OrderResult_Code)
+	*p = x
+	return p
+}
+
+func (x OrderResult_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OrderResult_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_link_proto_enumTypes[4].Descriptor()
+}
+
+func (OrderResult_Code) Type() protoreflect.EnumType {
+	return &file_link_proto_enumTypes[4]
+}
+
+func (x OrderResult_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OrderResult_Code.Descriptor instead.
+func (OrderResult_Code) EnumDescriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{30, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -718,6 +835,8 @@ type PeerMessage struct {
 	//	*PeerMessage_OfferDurable
 	//	*PeerMessage_Claiming
 	//	*PeerMessage_ClaimingAnswer
+	//	*PeerMessage_Command
+	//	*PeerMessage_CommandAnswer
 	Message       isPeerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -877,6 +996,24 @@ func (x *PeerMessage) GetClaimingAnswer() *ClaimingAnswer {
 	return nil
 }
 
+func (x *PeerMessage) GetCommand() *Command {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_Command); ok {
+			return x.Command
+		}
+	}
+	return nil
+}
+
+func (x *PeerMessage) GetCommandAnswer() *CommandAnswer {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_CommandAnswer); ok {
+			return x.CommandAnswer
+		}
+	}
+	return nil
+}
+
 type isPeerMessage_Message interface {
 	isPeerMessage_Message()
 }
@@ -933,6 +1070,14 @@ type PeerMessage_ClaimingAnswer struct {
 	ClaimingAnswer *ClaimingAnswer `protobuf:"bytes,14,opt,name=claiming_answer,json=claimingAnswer,proto3,oneof"`
 }
 
+type PeerMessage_Command struct {
+	Command *Command `protobuf:"bytes,15,opt,name=command,proto3,oneof"`
+}
+
+type PeerMessage_CommandAnswer struct {
+	CommandAnswer *CommandAnswer `protobuf:"bytes,16,opt,name=command_answer,json=commandAnswer,proto3,oneof"`
+}
+
 func (*PeerMessage_Call) isPeerMessage_Message() {}
 
 func (*PeerMessage_CallAnswer) isPeerMessage_Message() {}
@@ -958,6 +1103,10 @@ func (*PeerMessage_OfferDurable) isPeerMessage_Message() {}
 func (*PeerMessage_Claiming) isPeerMessage_Message() {}
 
 func (*PeerMessage_ClaimingAnswer) isPeerMessage_Message() {}
+
+func (*PeerMessage_Command) isPeerMessage_Message() {}
+
+func (*PeerMessage_CommandAnswer) isPeerMessage_Message() {}
 
 // Call is a numbered input of a client session to an entity.
 type Call struct {
@@ -1148,6 +1297,244 @@ func (x *CallAnswer) GetResult() []byte {
 	return nil
 }
 
+// CommandNumber orders the commands of one sender: life first.
+type CommandNumber struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Recoveries of the sender's epoch when the command was made: what an earlier life sends late is older.
+	Life uint32 `protobuf:"varint,1,opt,name=life,proto3" json:"life,omitempty"`
+	// Rises with each command of the sender; it may leave numbers out.
+	N             uint64 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandNumber) Reset() {
+	*x = CommandNumber{}
+	mi := &file_link_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandNumber) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandNumber) ProtoMessage() {}
+
+func (x *CommandNumber) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandNumber.ProtoReflect.Descriptor instead.
+func (*CommandNumber) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CommandNumber) GetLife() uint32 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
+func (x *CommandNumber) GetN() uint64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+// Command is a numbered order of an entity to an entity. Executed once, in the sender's order; sent again until answered.
+type Command struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Sender uint64                 `protobuf:"fixed64,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Target uint64                 `protobuf:"fixed64,2,opt,name=target,proto3" json:"target,omitempty"`
+	Number *CommandNumber         `protobuf:"bytes,3,opt,name=number,proto3" json:"number,omitempty"`
+	// The sender's command before this one to the same target, if that is still unanswered: it comes first.
+	After *CommandNumber `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// Index of the target's home region, as the sender believes.
+	Region uint32 `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
+	// An Order, encoded.
+	Order         []byte `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Command) Reset() {
+	*x = Command{}
+	mi := &file_link_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Command) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Command) ProtoMessage() {}
+
+func (x *Command) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Command.ProtoReflect.Descriptor instead.
+func (*Command) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Command) GetSender() uint64 {
+	if x != nil {
+		return x.Sender
+	}
+	return 0
+}
+
+func (x *Command) GetTarget() uint64 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+func (x *Command) GetNumber() *CommandNumber {
+	if x != nil {
+		return x.Number
+	}
+	return nil
+}
+
+func (x *Command) GetAfter() *CommandNumber {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Command) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *Command) GetOrder() []byte {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type CommandAnswer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Sender uint64                 `protobuf:"fixed64,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Target uint64                 `protobuf:"fixed64,2,opt,name=target,proto3" json:"target,omitempty"`
+	Number *CommandNumber         `protobuf:"bytes,3,opt,name=number,proto3" json:"number,omitempty"`
+	Code   CommandAnswer_Code     `protobuf:"varint,4,opt,name=code,proto3,enum=spatialcells.wire.v1.CommandAnswer_Code" json:"code,omitempty"`
+	// CODE_DONE and CODE_GAP: the highest number that the target has executed for this sender.
+	Last *CommandNumber `protobuf:"bytes,5,opt,name=last,proto3" json:"last,omitempty"`
+	// Index of the target's home region, as far as the answerer knows.
+	Region uint32 `protobuf:"varint,6,opt,name=region,proto3" json:"region,omitempty"`
+	// An OrderResult, encoded.
+	Result        []byte `protobuf:"bytes,7,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandAnswer) Reset() {
+	*x = CommandAnswer{}
+	mi := &file_link_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandAnswer) ProtoMessage() {}
+
+func (x *CommandAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandAnswer.ProtoReflect.Descriptor instead.
+func (*CommandAnswer) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CommandAnswer) GetSender() uint64 {
+	if x != nil {
+		return x.Sender
+	}
+	return 0
+}
+
+func (x *CommandAnswer) GetTarget() uint64 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+func (x *CommandAnswer) GetNumber() *CommandNumber {
+	if x != nil {
+		return x.Number
+	}
+	return nil
+}
+
+func (x *CommandAnswer) GetCode() CommandAnswer_Code {
+	if x != nil {
+		return x.Code
+	}
+	return CommandAnswer_CODE_UNSPECIFIED
+}
+
+func (x *CommandAnswer) GetLast() *CommandNumber {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *CommandAnswer) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *CommandAnswer) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 // Attach binds an account's session to its entity at the owner. Idempotent; sent again until answered.
 type Attach struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1168,7 +1555,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1567,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1580,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{9}
+	return file_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Attach) GetAccount() uint64 {
@@ -1268,7 +1655,7 @@ type AttachAnswer struct {
 
 func (x *AttachAnswer) Reset() {
 	*x = AttachAnswer{}
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1667,7 @@ func (x *AttachAnswer) String() string {
 func (*AttachAnswer) ProtoMessage() {}
 
 func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1680,7 @@ func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachAnswer.ProtoReflect.Descriptor instead.
 func (*AttachAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{10}
+	return file_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AttachAnswer) GetAccount() uint64 {
@@ -1358,7 +1745,7 @@ type Detach struct {
 
 func (x *Detach) Reset() {
 	*x = Detach{}
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1757,7 @@ func (x *Detach) String() string {
 func (*Detach) ProtoMessage() {}
 
 func (x *Detach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1770,7 @@ func (x *Detach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detach.ProtoReflect.Descriptor instead.
 func (*Detach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{11}
+	return file_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Detach) GetAccount() uint64 {
@@ -1431,7 +1818,7 @@ type AccountMessage struct {
 
 func (x *AccountMessage) Reset() {
 	*x = AccountMessage{}
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1830,7 @@ func (x *AccountMessage) String() string {
 func (*AccountMessage) ProtoMessage() {}
 
 func (x *AccountMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1843,7 @@ func (x *AccountMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountMessage.ProtoReflect.Descriptor instead.
 func (*AccountMessage) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{12}
+	return file_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AccountMessage) GetAccount() uint64 {
@@ -1513,7 +1900,7 @@ type NotHere struct {
 
 func (x *NotHere) Reset() {
 	*x = NotHere{}
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1912,7 @@ func (x *NotHere) String() string {
 func (*NotHere) ProtoMessage() {}
 
 func (x *NotHere) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1925,7 @@ func (x *NotHere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotHere.ProtoReflect.Descriptor instead.
 func (*NotHere) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{13}
+	return file_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NotHere) GetAccount() uint64 {
@@ -1573,7 +1960,7 @@ type Displace struct {
 
 func (x *Displace) Reset() {
 	*x = Displace{}
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1972,7 @@ func (x *Displace) String() string {
 func (*Displace) ProtoMessage() {}
 
 func (x *Displace) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1985,7 @@ func (x *Displace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Displace.ProtoReflect.Descriptor instead.
 func (*Displace) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{14}
+	return file_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Displace) GetAccount() uint64 {
@@ -1636,7 +2023,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +2035,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +2048,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{15}
+	return file_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Offer) GetEntity() uint64 {
@@ -1733,7 +2120,7 @@ type ComponentBlob struct {
 
 func (x *ComponentBlob) Reset() {
 	*x = ComponentBlob{}
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +2132,7 @@ func (x *ComponentBlob) String() string {
 func (*ComponentBlob) ProtoMessage() {}
 
 func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +2145,7 @@ func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComponentBlob.ProtoReflect.Descriptor instead.
 func (*ComponentBlob) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{16}
+	return file_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ComponentBlob) GetComponent() string {
@@ -1795,7 +2182,7 @@ type OfferAnswer struct {
 
 func (x *OfferAnswer) Reset() {
 	*x = OfferAnswer{}
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +2194,7 @@ func (x *OfferAnswer) String() string {
 func (*OfferAnswer) ProtoMessage() {}
 
 func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +2207,7 @@ func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferAnswer.ProtoReflect.Descriptor instead.
 func (*OfferAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17}
+	return file_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OfferAnswer) GetEntity() uint64 {
@@ -1862,7 +2249,7 @@ type OfferDurable struct {
 
 func (x *OfferDurable) Reset() {
 	*x = OfferDurable{}
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2261,7 @@ func (x *OfferDurable) String() string {
 func (*OfferDurable) ProtoMessage() {}
 
 func (x *OfferDurable) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2274,7 @@ func (x *OfferDurable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferDurable.ProtoReflect.Descriptor instead.
 func (*OfferDurable) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{18}
+	return file_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OfferDurable) GetEntity() uint64 {
@@ -1915,7 +2302,7 @@ type Claiming struct {
 
 func (x *Claiming) Reset() {
 	*x = Claiming{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2314,7 @@ func (x *Claiming) String() string {
 func (*Claiming) ProtoMessage() {}
 
 func (x *Claiming) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2327,7 @@ func (x *Claiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claiming.ProtoReflect.Descriptor instead.
 func (*Claiming) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Claiming) GetRegion() uint32 {
@@ -1969,7 +2356,7 @@ type ClaimingAnswer struct {
 
 func (x *ClaimingAnswer) Reset() {
 	*x = ClaimingAnswer{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2368,7 @@ func (x *ClaimingAnswer) String() string {
 func (*ClaimingAnswer) ProtoMessage() {}
 
 func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2381,7 @@ func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimingAnswer.ProtoReflect.Descriptor instead.
 func (*ClaimingAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClaimingAnswer) GetRegion() uint32 {
@@ -2028,7 +2415,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2427,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2440,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{21}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Snapshot) GetComponents() []*ComponentBlob {
@@ -2075,7 +2462,7 @@ type StaminaState struct {
 
 func (x *StaminaState) Reset() {
 	*x = StaminaState{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2474,7 @@ func (x *StaminaState) String() string {
 func (*StaminaState) ProtoMessage() {}
 
 func (x *StaminaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2487,7 @@ func (x *StaminaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StaminaState.ProtoReflect.Descriptor instead.
 func (*StaminaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StaminaState) GetCurrent() uint32 {
@@ -2143,7 +2530,7 @@ type SessionState struct {
 
 func (x *SessionState) Reset() {
 	*x = SessionState{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2542,7 @@ func (x *SessionState) String() string {
 func (*SessionState) ProtoMessage() {}
 
 func (x *SessionState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2555,7 @@ func (x *SessionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
 func (*SessionState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionState) GetGateway() string {
@@ -2212,7 +2599,7 @@ type PathState struct {
 
 func (x *PathState) Reset() {
 	*x = PathState{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2611,7 @@ func (x *PathState) String() string {
 func (*PathState) ProtoMessage() {}
 
 func (x *PathState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2624,7 @@ func (x *PathState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathState.ProtoReflect.Descriptor instead.
 func (*PathState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PathState) GetWaypoints() []uint32 {
@@ -2266,6 +2653,304 @@ func (x *PathState) GetSteps() uint32 {
 		return x.Steps
 	}
 	return 0
+}
+
+// Order is what a command asks of its target.
+type Order struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Order:
+	//
+	//	*Order_Follow
+	Order         isOrder_Order `protobuf_oneof:"order"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Order) Reset() {
+	*x = Order{}
+	mi := &file_link_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Order) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Order) ProtoMessage() {}
+
+func (x *Order) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Order.ProtoReflect.Descriptor instead.
+func (*Order) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Order) GetOrder() isOrder_Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *Order) GetFollow() *Follow {
+	if x != nil {
+		if x, ok := x.Order.(*Order_Follow); ok {
+			return x.Follow
+		}
+	}
+	return nil
+}
+
+type isOrder_Order interface {
+	isOrder_Order()
+}
+
+type Order_Follow struct {
+	Follow *Follow `protobuf:"bytes,1,opt,name=follow,proto3,oneof"`
+}
+
+func (*Order_Follow) isOrder_Order() {}
+
+// Follow sends a bestia after its master.
+type Follow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the master goes, or stands.
+	To             *Position `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	SpeedMmPerTick uint32    `protobuf:"varint,2,opt,name=speed_mm_per_tick,json=speedMmPerTick,proto3" json:"speed_mm_per_tick,omitempty"`
+	// The bestia's place in the team: it stands a little aside of the others.
+	Place         uint32 `protobuf:"varint,3,opt,name=place,proto3" json:"place,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Follow) Reset() {
+	*x = Follow{}
+	mi := &file_link_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Follow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Follow) ProtoMessage() {}
+
+func (x *Follow) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Follow.ProtoReflect.Descriptor instead.
+func (*Follow) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Follow) GetTo() *Position {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Follow) GetSpeedMmPerTick() uint32 {
+	if x != nil {
+		return x.SpeedMmPerTick
+	}
+	return 0
+}
+
+func (x *Follow) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+type OrderResult struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Code   OrderResult_Code       `protobuf:"varint,1,opt,name=code,proto3,enum=spatialcells.wire.v1.OrderResult_Code" json:"code,omitempty"`
+	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Follow: metres (Chebyshev) that the bestia was away from the master's place when it took the order.
+	Distance      uint32 `protobuf:"varint,3,opt,name=distance,proto3" json:"distance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderResult) Reset() {
+	*x = OrderResult{}
+	mi := &file_link_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderResult) ProtoMessage() {}
+
+func (x *OrderResult) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
+func (*OrderResult) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *OrderResult) GetCode() OrderResult_Code {
+	if x != nil {
+		return x.Code
+	}
+	return OrderResult_CODE_UNSPECIFIED
+}
+
+func (x *OrderResult) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *OrderResult) GetDistance() uint32 {
+	if x != nil {
+		return x.Distance
+	}
+	return 0
+}
+
+// BestiaState says whose a bestia is.
+type BestiaState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Master        uint64                 `protobuf:"fixed64,1,opt,name=master,proto3" json:"master,omitempty"`
+	Account       uint64                 `protobuf:"varint,2,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BestiaState) Reset() {
+	*x = BestiaState{}
+	mi := &file_link_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BestiaState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BestiaState) ProtoMessage() {}
+
+func (x *BestiaState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BestiaState.ProtoReflect.Descriptor instead.
+func (*BestiaState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *BestiaState) GetMaster() uint64 {
+	if x != nil {
+		return x.Master
+	}
+	return 0
+}
+
+func (x *BestiaState) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+// TeamState lists the bestias of a master.
+type TeamState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Bestias []uint64               `protobuf:"fixed64,1,rep,packed,name=bestias,proto3" json:"bestias,omitempty"`
+	// Index of the home region of each, as the master believes.
+	Homes         []uint32 `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TeamState) Reset() {
+	*x = TeamState{}
+	mi := &file_link_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TeamState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TeamState) ProtoMessage() {}
+
+func (x *TeamState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TeamState.ProtoReflect.Descriptor instead.
+func (*TeamState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TeamState) GetBestias() []uint64 {
+	if x != nil {
+		return x.Bestias
+	}
+	return nil
+}
+
+func (x *TeamState) GetHomes() []uint32 {
+	if x != nil {
+		return x.Homes
+	}
+	return nil
 }
 
 var File_link_proto protoreflect.FileDescriptor
@@ -2325,7 +3010,7 @@ const file_link_proto_rawDesc = "" +
 	"\rKIND_SNAPSHOT\x10\x01\x12\r\n" +
 	"\tKIND_LEFT\x10\x02\x12\r\n" +
 	"\tKIND_GONE\x10\x03\x12\x14\n" +
-	"\x10KIND_TRANSFERRED\x10\x04\"\xec\x06\n" +
+	"\x10KIND_TRANSFERRED\x10\x04\"\xf5\a\n" +
 	"\vPeerMessage\x120\n" +
 	"\x04call\x18\x01 \x01(\v2\x1a.spatialcells.wire.v1.CallH\x00R\x04call\x12C\n" +
 	"\vcall_answer\x18\x02 \x01(\v2 .spatialcells.wire.v1.CallAnswerH\x00R\n" +
@@ -2341,7 +3026,9 @@ const file_link_proto_rawDesc = "" +
 	"\foffer_answer\x18\v \x01(\v2!.spatialcells.wire.v1.OfferAnswerH\x00R\vofferAnswer\x12I\n" +
 	"\roffer_durable\x18\f \x01(\v2\".spatialcells.wire.v1.OfferDurableH\x00R\fofferDurable\x12<\n" +
 	"\bclaiming\x18\r \x01(\v2\x1e.spatialcells.wire.v1.ClaimingH\x00R\bclaiming\x12O\n" +
-	"\x0fclaiming_answer\x18\x0e \x01(\v2$.spatialcells.wire.v1.ClaimingAnswerH\x00R\x0eclaimingAnswerB\t\n" +
+	"\x0fclaiming_answer\x18\x0e \x01(\v2$.spatialcells.wire.v1.ClaimingAnswerH\x00R\x0eclaimingAnswer\x129\n" +
+	"\acommand\x18\x0f \x01(\v2\x1d.spatialcells.wire.v1.CommandH\x00R\acommand\x12L\n" +
+	"\x0ecommand_answer\x18\x10 \x01(\v2#.spatialcells.wire.v1.CommandAnswerH\x00R\rcommandAnswerB\t\n" +
 	"\amessage\"\xac\x01\n" +
 	"\x04Call\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12\x18\n" +
@@ -2370,7 +3057,34 @@ const file_link_proto_rawDesc = "" +
 	"CODE_MOVED\x10\x03\x12\r\n" +
 	"\tCODE_WAIT\x10\x04\x12\x11\n" +
 	"\rCODE_NOT_HERE\x10\x05\x12\x16\n" +
-	"\x12CODE_STALE_SESSION\x10\x06\"\x83\x02\n" +
+	"\x12CODE_STALE_SESSION\x10\x06\"1\n" +
+	"\rCommandNumber\x12\x12\n" +
+	"\x04life\x18\x01 \x01(\rR\x04life\x12\f\n" +
+	"\x01n\x18\x02 \x01(\x04R\x01n\"\xdf\x01\n" +
+	"\aCommand\x12\x16\n" +
+	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
+	"\x06number\x18\x03 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x129\n" +
+	"\x05after\x18\x04 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x05after\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\x12\x14\n" +
+	"\x05order\x18\x06 \x01(\fR\x05order\"\x9f\x03\n" +
+	"\rCommandAnswer\x12\x16\n" +
+	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
+	"\x06number\x18\x03 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x12<\n" +
+	"\x04code\x18\x04 \x01(\x0e2(.spatialcells.wire.v1.CommandAnswer.CodeR\x04code\x127\n" +
+	"\x04last\x18\x05 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x04last\x12\x16\n" +
+	"\x06region\x18\x06 \x01(\rR\x06region\x12\x16\n" +
+	"\x06result\x18\a \x01(\fR\x06result\"z\n" +
+	"\x04Code\x12\x14\n" +
+	"\x10CODE_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tCODE_DONE\x10\x01\x12\f\n" +
+	"\bCODE_GAP\x10\x02\x12\x0e\n" +
+	"\n" +
+	"CODE_MOVED\x10\x03\x12\r\n" +
+	"\tCODE_WAIT\x10\x04\x12\x11\n" +
+	"\rCODE_NOT_HERE\x10\x05\x12\r\n" +
+	"\tCODE_BUSY\x10\x06\"\x83\x02\n" +
 	"\x06Attach\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12\x1f\n" +
@@ -2470,7 +3184,28 @@ const file_link_proto_rawDesc = "" +
 	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x1f\n" +
 	"\vprogress_mm\x18\x03 \x01(\rR\n" +
 	"progressMm\x12\x14\n" +
-	"\x05steps\x18\x04 \x01(\rR\x05stepsB/Z-github.com/spatialcells/spatialcells/api/wireb\x06proto3"
+	"\x05steps\x18\x04 \x01(\rR\x05steps\"H\n" +
+	"\x05Order\x126\n" +
+	"\x06follow\x18\x01 \x01(\v2\x1c.spatialcells.wire.v1.FollowH\x00R\x06followB\a\n" +
+	"\x05order\"y\n" +
+	"\x06Follow\x12.\n" +
+	"\x02to\x18\x01 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02to\x12)\n" +
+	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\rR\x05place\"\xba\x01\n" +
+	"\vOrderResult\x12:\n" +
+	"\x04code\x18\x01 \x01(\x0e2&.spatialcells.wire.v1.OrderResult.CodeR\x04code\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x1a\n" +
+	"\bdistance\x18\x03 \x01(\rR\bdistance\";\n" +
+	"\x04Code\x12\x14\n" +
+	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aCODE_OK\x10\x01\x12\x10\n" +
+	"\fCODE_REFUSED\x10\x02\"?\n" +
+	"\vBestiaState\x12\x16\n" +
+	"\x06master\x18\x01 \x01(\x06R\x06master\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\x04R\aaccount\";\n" +
+	"\tTeamState\x12\x18\n" +
+	"\abestias\x18\x01 \x03(\x06R\abestias\x12\x14\n" +
+	"\x05homes\x18\x02 \x03(\rR\x05homesB/Z-github.com/spatialcells/spatialcells/api/wireb\x06proto3"
 
 var (
 	file_link_proto_rawDescOnce sync.Once
@@ -2484,75 +3219,95 @@ func file_link_proto_rawDescGZIP() []byte {
 	return file_link_proto_rawDescData
 }
 
-var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
-	(AttachAnswer_Code)(0),   // 2: spatialcells.wire.v1.AttachAnswer.Code
-	(*Hello)(nil),            // 3: spatialcells.wire.v1.Hello
-	(*CodecVersion)(nil),     // 4: spatialcells.wire.v1.CodecVersion
-	(*Epoch)(nil),            // 5: spatialcells.wire.v1.Epoch
-	(*ReplicationBatch)(nil), // 6: spatialcells.wire.v1.ReplicationBatch
-	(*ChunkSnapshot)(nil),    // 7: spatialcells.wire.v1.ChunkSnapshot
-	(*EntityFrame)(nil),      // 8: spatialcells.wire.v1.EntityFrame
-	(*PeerMessage)(nil),      // 9: spatialcells.wire.v1.PeerMessage
-	(*Call)(nil),             // 10: spatialcells.wire.v1.Call
-	(*CallAnswer)(nil),       // 11: spatialcells.wire.v1.CallAnswer
-	(*Attach)(nil),           // 12: spatialcells.wire.v1.Attach
-	(*AttachAnswer)(nil),     // 13: spatialcells.wire.v1.AttachAnswer
-	(*Detach)(nil),           // 14: spatialcells.wire.v1.Detach
-	(*AccountMessage)(nil),   // 15: spatialcells.wire.v1.AccountMessage
-	(*NotHere)(nil),          // 16: spatialcells.wire.v1.NotHere
-	(*Displace)(nil),         // 17: spatialcells.wire.v1.Displace
-	(*Offer)(nil),            // 18: spatialcells.wire.v1.Offer
-	(*ComponentBlob)(nil),    // 19: spatialcells.wire.v1.ComponentBlob
-	(*OfferAnswer)(nil),      // 20: spatialcells.wire.v1.OfferAnswer
-	(*OfferDurable)(nil),     // 21: spatialcells.wire.v1.OfferDurable
-	(*Claiming)(nil),         // 22: spatialcells.wire.v1.Claiming
-	(*ClaimingAnswer)(nil),   // 23: spatialcells.wire.v1.ClaimingAnswer
-	(*Snapshot)(nil),         // 24: spatialcells.wire.v1.Snapshot
-	(*StaminaState)(nil),     // 25: spatialcells.wire.v1.StaminaState
-	(*SessionState)(nil),     // 26: spatialcells.wire.v1.SessionState
-	(*PathState)(nil),        // 27: spatialcells.wire.v1.PathState
-	(VanishReason)(0),        // 28: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 29: spatialcells.wire.v1.Position
+	(CommandAnswer_Code)(0),  // 2: spatialcells.wire.v1.CommandAnswer.Code
+	(AttachAnswer_Code)(0),   // 3: spatialcells.wire.v1.AttachAnswer.Code
+	(OrderResult_Code)(0),    // 4: spatialcells.wire.v1.OrderResult.Code
+	(*Hello)(nil),            // 5: spatialcells.wire.v1.Hello
+	(*CodecVersion)(nil),     // 6: spatialcells.wire.v1.CodecVersion
+	(*Epoch)(nil),            // 7: spatialcells.wire.v1.Epoch
+	(*ReplicationBatch)(nil), // 8: spatialcells.wire.v1.ReplicationBatch
+	(*ChunkSnapshot)(nil),    // 9: spatialcells.wire.v1.ChunkSnapshot
+	(*EntityFrame)(nil),      // 10: spatialcells.wire.v1.EntityFrame
+	(*PeerMessage)(nil),      // 11: spatialcells.wire.v1.PeerMessage
+	(*Call)(nil),             // 12: spatialcells.wire.v1.Call
+	(*CallAnswer)(nil),       // 13: spatialcells.wire.v1.CallAnswer
+	(*CommandNumber)(nil),    // 14: spatialcells.wire.v1.CommandNumber
+	(*Command)(nil),          // 15: spatialcells.wire.v1.Command
+	(*CommandAnswer)(nil),    // 16: spatialcells.wire.v1.CommandAnswer
+	(*Attach)(nil),           // 17: spatialcells.wire.v1.Attach
+	(*AttachAnswer)(nil),     // 18: spatialcells.wire.v1.AttachAnswer
+	(*Detach)(nil),           // 19: spatialcells.wire.v1.Detach
+	(*AccountMessage)(nil),   // 20: spatialcells.wire.v1.AccountMessage
+	(*NotHere)(nil),          // 21: spatialcells.wire.v1.NotHere
+	(*Displace)(nil),         // 22: spatialcells.wire.v1.Displace
+	(*Offer)(nil),            // 23: spatialcells.wire.v1.Offer
+	(*ComponentBlob)(nil),    // 24: spatialcells.wire.v1.ComponentBlob
+	(*OfferAnswer)(nil),      // 25: spatialcells.wire.v1.OfferAnswer
+	(*OfferDurable)(nil),     // 26: spatialcells.wire.v1.OfferDurable
+	(*Claiming)(nil),         // 27: spatialcells.wire.v1.Claiming
+	(*ClaimingAnswer)(nil),   // 28: spatialcells.wire.v1.ClaimingAnswer
+	(*Snapshot)(nil),         // 29: spatialcells.wire.v1.Snapshot
+	(*StaminaState)(nil),     // 30: spatialcells.wire.v1.StaminaState
+	(*SessionState)(nil),     // 31: spatialcells.wire.v1.SessionState
+	(*PathState)(nil),        // 32: spatialcells.wire.v1.PathState
+	(*Order)(nil),            // 33: spatialcells.wire.v1.Order
+	(*Follow)(nil),           // 34: spatialcells.wire.v1.Follow
+	(*OrderResult)(nil),      // 35: spatialcells.wire.v1.OrderResult
+	(*BestiaState)(nil),      // 36: spatialcells.wire.v1.BestiaState
+	(*TeamState)(nil),        // 37: spatialcells.wire.v1.TeamState
+	(VanishReason)(0),        // 38: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 39: spatialcells.wire.v1.Position
 }
 var file_link_proto_depIdxs = []int32{
-	4,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
-	8,  // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
-	7,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
+	6,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
+	10, // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
+	9,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
-	5,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	28, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	10, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
-	11, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
-	12, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
-	13, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
-	14, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
-	15, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
-	16, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
-	17, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
-	18, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
-	20, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
-	21, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
-	22, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
-	23, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
-	1,  // 19: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
-	29, // 20: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
-	2,  // 21: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
-	5,  // 22: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
-	5,  // 23: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	19, // 24: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	5,  // 25: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
-	5,  // 26: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	5,  // 27: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	19, // 28: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	7,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
+	38, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	12, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
+	13, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
+	17, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
+	18, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
+	19, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
+	20, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
+	21, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
+	22, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
+	23, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
+	25, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
+	26, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
+	27, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
+	28, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
+	15, // 19: spatialcells.wire.v1.PeerMessage.command:type_name -> spatialcells.wire.v1.Command
+	16, // 20: spatialcells.wire.v1.PeerMessage.command_answer:type_name -> spatialcells.wire.v1.CommandAnswer
+	1,  // 21: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
+	14, // 22: spatialcells.wire.v1.Command.number:type_name -> spatialcells.wire.v1.CommandNumber
+	14, // 23: spatialcells.wire.v1.Command.after:type_name -> spatialcells.wire.v1.CommandNumber
+	14, // 24: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
+	2,  // 25: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
+	14, // 26: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
+	39, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	3,  // 28: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
+	7,  // 29: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 30: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	24, // 31: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	7,  // 32: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 33: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 34: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	24, // 35: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	34, // 36: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	39, // 37: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	4,  // 38: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2575,14 +3330,19 @@ func file_link_proto_init() {
 		(*PeerMessage_OfferDurable)(nil),
 		(*PeerMessage_Claiming)(nil),
 		(*PeerMessage_ClaimingAnswer)(nil),
+		(*PeerMessage_Command)(nil),
+		(*PeerMessage_CommandAnswer)(nil),
+	}
+	file_link_proto_msgTypes[28].OneofWrappers = []any{
+		(*Order_Follow)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   25,
+			NumEnums:      5,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
