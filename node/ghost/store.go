@@ -84,9 +84,33 @@ type Counters struct {
 	Stale, ForeignOwner, Held, HoldExpired, Malformed, Overflow uint64
 }
 
+// Event is a transition of the sign-off and of snapshots, as Store.Observe is told.
+type Event uint8
+
+const (
+	// SignedOff: the old owner's sign-off was applied.
+	SignedOff Event = iota + 1
+	// HeldBack: the new owner's frame waits for it.
+	HeldBack
+	// Released: what was held is applied.
+	Released
+	// Expired: it waited for too long, or its predecessor died.
+	Expired
+	// Adopted: the old owner is dead, so the new one needs no sign-off.
+	Adopted
+	// WasStale: of an older epoch, dropped.
+	WasStale
+	// WasForeign: of a session that is not the owner at this epoch, dropped.
+	WasForeign
+	// Swept: no snapshot confirmed it.
+	Swept
+)
+
 // Store holds the replicas of one gateway. Make it with New.
 type Store struct {
 	Counters Counters
+	// Observe is told of transitions; it may be nil.
+	Observe func(Event, ecs.EntityID)
 
 	// Dead reports whether a session is dead. Interested reports whether anybody here observes a chunk or an account's
 	// own entity.
@@ -129,11 +153,14 @@ func (s *Store) Apply(tick int64, from string, f *Frame) {
 	switch {
 	case f.Epoch.Less(r.Epoch):
 		s.Counters.Stale++
+		s.observe(WasStale, f.Entity)
 	case r.Owner == from:
 		s.applyOwner(r, f)
 	case f.Epoch == r.Epoch:
 		s.Counters.ForeignOwner++
+		s.observe(WasForeign, f.Entity)
 	case s.dead(r.Owner):
+		s.observe(Adopted, f.Entity)
 		s.adopt(r, from, f)
 	default:
 		s.hold(r, from, f)
@@ -193,8 +220,15 @@ func (s *Store) leave(r *Replica, f *Frame) {
 	s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
 }
 
+func (s *Store) observe(e Event, id ecs.EntityID) {
+	if s.Observe != nil {
+		s.Observe(e, id)
+	}
+}
+
 // transfer is the old owner's sign-off: from here the new owner's messages count, those that came early first.
 func (s *Store) transfer(r *Replica, f *Frame) {
+	s.observe(SignedOff, r.Entity)
 	r.Owner, r.Epoch, r.Home, r.stale, r.missing = f.To, f.Epoch, f.Home, false, false
 	r.resetNext = r.resetNext || f.Reset
 	if !s.interested(f.Chunk, r.Account) {
@@ -222,11 +256,16 @@ func (s *Store) hold(r *Replica, from string, f *Frame) {
 		return
 	}
 	s.Counters.Held++
+	s.observe(HeldBack, r.Entity)
 	r.held = append(r.held, held{from, *f, s.tick})
 }
 
 // release applies what was held for the replica, in the order it came.
 func (s *Store) release(r *Replica) {
+	if len(r.held) == 0 {
+		return
+	}
+	s.observe(Released, r.Entity)
 	frames := r.held
 	r.held = nil
 	now := s.tick
@@ -248,6 +287,7 @@ func (s *Store) Expire(tick int64) {
 			s.holding = append(s.holding, id)
 		default:
 			s.Counters.HoldExpired++
+			s.observe(Expired, id)
 			r.Owner, r.Epoch, r.resetNext = r.held[0].from, r.held[0].frame.Epoch, true
 			s.release(r)
 		}
@@ -373,6 +413,7 @@ func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 func (s *Store) Sweep(owner string) {
 	for _, id := range s.missing[owner] {
 		if r := s.replicas[id]; r != nil && r.missing {
+			s.observe(Swept, id)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}

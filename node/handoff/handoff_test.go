@@ -90,7 +90,7 @@ func TestAnOfferIsRepeatedToTheNextOwner(t *testing.T) {
 	var b Book
 	b.Begin(0, &Outgoing{Entity: entity, Region: 3, Target: "b#1"})
 	var sent []string
-	offer := func(o *Outgoing) { sent = append(sent, o.Target) }
+	offer := func(o *Outgoing, _ string) { sent = append(sent, o.Target) }
 	b.Due(1, func(int) string { return "b#1" }, offer)
 	b.Due(2, func(int) string { return "" }, offer)
 	if len(sent) != 0 {

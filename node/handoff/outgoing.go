@@ -26,8 +26,9 @@ type Outgoing struct {
 	// Offer is kept until the target says Durable.
 	Offer    *wire.Offer
 	Accepted bool
-	// FrozenAt is the boot-time clock when the entity was frozen; FrozenTick the tick.
+	// FrozenAt is the boot-time clock when the entity was frozen, AcceptedAt when the target took it; FrozenTick is the tick.
 	FrozenAt   time.Duration
+	AcceptedAt time.Duration
 	FrozenTick int64
 	next       int64
 }
@@ -64,15 +65,16 @@ func (b *Book) End(id ecs.EntityID) {
 }
 
 // Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time.
-// holder says who holds a region now, "" nobody.
-func (b *Book) Due(tick int64, holder func(region int) string, offer func(*Outgoing)) {
+// holder says who holds a region now, "" nobody; offer is told who was asked before.
+func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Outgoing, before string)) {
 	for _, o := range b.list {
 		to := holder(o.Region)
 		if to == "" || to == o.Target && tick < o.next {
 			continue
 		}
+		before := o.Target
 		o.Target, o.next = to, tick+RepeatTicks
-		offer(o)
+		offer(o, before)
 	}
 }
 

@@ -45,6 +45,12 @@ func (l *Log) Login(epoch, acked uint64) (last uint64, ok bool) {
 	return l.last, true
 }
 
+// LogState is how far a log is: the login that it belongs to and the highest number that is done.
+type LogState struct{ Login, Last uint64 }
+
+// State tells how far the log is.
+func (l *Log) State() LogState { return LogState{l.login, l.last} }
+
 // Judge says what to do with a call.
 func (l *Log) Judge(login, number uint64) Verdict {
 	switch {

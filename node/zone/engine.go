@@ -36,6 +36,8 @@ type Config struct {
 	Node        string
 	Ordinal     int
 	Incarnation int32
+	// Probe is told of each transition of a protocol, from within Step; it may be nil.
+	Probe func(Happened)
 }
 
 // Engine is the heart of one zone node: simulation and gateway half. Not safe for concurrent use.

@@ -38,6 +38,7 @@ func newGate(e *Engine) *gate {
 		awaited: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
+	g.replicas.Observe = func(ev ghost.Event, id ecs.EntityID) { e.at(Happened{Point: ghostPoints[ev], Entity: id}) }
 	return g
 }
 
@@ -80,11 +81,13 @@ func (g *gate) subscribe(chunk uint64) {
 	have := g.holders[chunk]
 	for _, session := range want {
 		if _, found := slices.BinarySearch(have, session); !found {
+			g.at(Happened{Point: SubscriptionAsked, Peer: session, Place: chunk})
 			g.ask(session, chunk)
 		}
 	}
 	for _, session := range have {
 		if _, found := slices.BinarySearch(want, session); !found {
+			g.at(Happened{Point: SubscriptionMoved, Peer: session, Place: chunk})
 			g.drop[session] = append(g.drop[session], chunk)
 			g.unready(session, chunk)
 		}
@@ -107,6 +110,7 @@ func (g *gate) unready(session string, chunk uint64) {
 
 func (g *gate) unsubscribe(chunk uint64) {
 	for _, session := range g.holders[chunk] {
+		g.at(Happened{Point: SubscriptionReleased, Peer: session, Place: chunk})
 		g.drop[session] = append(g.drop[session], chunk)
 	}
 	delete(g.holders, chunk)
@@ -147,6 +151,7 @@ func (g *gate) peerUp(session string) {
 	delete(g.awaited, session)
 	for _, chunk := range g.observedChunks() {
 		if _, found := slices.BinarySearch(g.holders[chunk], session); found {
+			g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
 			g.ask(session, chunk)
 		}
 	}
@@ -174,6 +179,7 @@ func (g *gate) peerDead(session string) {
 }
 
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
+	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
 	g.replicas.EndSnapshot(chunk, from, homes)
 	if g.awaited[from] = max(g.awaited[from]-1, 0); g.awaited[from] == 0 {
 		g.replicas.Sweep(from)
@@ -226,6 +232,7 @@ func (g *gate) askForUnknown() {
 		if _, subscribed := slices.BinarySearch(g.holders[u.Chunk], u.Owner); subscribed && !asked[u] {
 			asked[u] = true
 			g.stats.AskedAgain++
+			g.at(Happened{Point: SubscriptionUnknown, Peer: u.Owner, Place: u.Chunk})
 			g.ask(u.Owner, u.Chunk)
 		}
 	}
@@ -277,6 +284,7 @@ func (g *gate) accountMessage(from string, m *wire.AccountMessage) {
 func (g *gate) displaced(m *wire.Displace) {
 	if s := g.sessions[m.Account]; s != nil && s.epoch < m.SessionEpoch {
 		g.stats.Displaced++
+		g.at(Happened{Point: SessionDisplaced, Account: m.Account})
 		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
 	}
 }

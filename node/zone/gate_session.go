@@ -93,6 +93,7 @@ func (g *gate) client(ev *ClientEvent) {
 func (g *gate) connect(conn ConnID, info *ClientConnected) {
 	if old := g.sessions[info.Account]; old != nil {
 		g.stats.Displaced++
+		g.at(Happened{Point: SessionDisplaced, Account: info.Account})
 		old.displaced()
 	}
 	s := &session{
@@ -124,11 +125,13 @@ func (s *session) claimed(a StoreAnswer) {
 	if g.sessions[s.account] != s {
 		return
 	}
+	g.at(Happened{Point: SessionClaimed, Account: s.account, Number: a.SessionEpoch})
 	first := s.epoch == 0
 	s.epoch, s.login, s.secret = a.SessionEpoch, a.LoginEpoch, a.ResumeSecret
 	switch {
 	case first && a.Resumed:
 		g.stats.Resumes++
+		g.at(Happened{Point: SessionResumed, Account: s.account})
 		s.resumed = true
 		s.calls.Start(s.info.AckedInput)
 	case first:
@@ -173,6 +176,7 @@ func (s *session) attachAgain() {
 
 // lostOwner: the owner died. What it had executed since its last save is undone; the client gets its full set.
 func (s *session) lostOwner() {
+	s.gate.at(Happened{Point: SessionOwnerLost, Account: s.account, Peer: s.owner})
 	s.began = s.gate.tick
 	s.attachAgain()
 	s.startFull("the node that simulated you failed; the world goes on from at most 5 seconds before")
@@ -274,6 +278,7 @@ func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
 // stale: the owner knows a session at least as new. One that was attached before is displaced; one that was not claims
 // again, above what the owner knows, in case the directory forgot.
 func (s *session) stale(known uint64) {
+	s.gate.at(Happened{Point: SessionStale, Account: s.account, Number: known})
 	if s.welcome && known > s.epoch {
 		s.gate.stats.Displaced++
 		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
@@ -301,6 +306,7 @@ func (s *session) lookUp() {
 }
 
 func (s *session) attached(from string, m *wire.AttachAnswer) {
+	s.gate.at(Happened{Point: SessionAttached, Account: s.account, Entity: ecs.EntityID(m.Entity), Peer: from})
 	s.state, s.owner, s.retry = sessionAttached, from, 0
 	s.entity, s.home = ecs.EntityID(m.Entity), int(m.Region)
 	s.calls.Resend(0) // what was executed and not answered is answered from the entity's log
@@ -357,6 +363,7 @@ func (s *session) forward() {
 	for i := range open {
 		if !open[i].Sent {
 			open[i].Sent = true
+			s.gate.at(Happened{Point: CallSent, Account: s.account, Entity: s.entity, Number: open[i].Number, Peer: s.owner})
 			s.gate.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Call{Call: &wire.Call{
 				Entity: uint64(s.entity), Account: s.account, LoginEpoch: s.login, SessionEpoch: s.epoch, Number: open[i].Number, Input: open[i].Input,
 			}}})
@@ -401,6 +408,7 @@ func (s *session) answered(m *wire.CallAnswer) {
 	if !s.calls.Answer(m.Number) {
 		return
 	}
+	s.gate.at(Happened{Point: CallAnswered, Account: s.account, Entity: s.entity, Number: m.Number})
 	res := &wire.InputResult{}
 	if err := proto.Unmarshal(m.Result, res); err != nil {
 		s.gate.stats.Malformed++

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,7 +40,8 @@ type saving struct {
 	claimed  bool // the record carries our epoch: saves will be taken
 	inFlight bool
 	next     int64
-	source   string // who waits for Durable
+	source   string        // who waits for Durable
+	takenAt  time.Duration // boot-time clock of the handoff
 }
 
 // foreign are components of an entity that this version does not know: kept as bytes, saved and handed on.

@@ -69,7 +69,16 @@ func (s *sim) call(from string, c *wire.Call) {
 		s.stats.CallsNotHere++
 		answer.Code = wire.CallAnswer_CODE_NOT_HERE
 	}
+	if p := callPoints[answer.Code]; p != 0 {
+		s.at(Happened{Point: p, Entity: id, Account: c.Account, Number: c.Number, Peer: from})
+	}
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_CallAnswer{CallAnswer: answer}})
+}
+
+// callPoints are the answers that are transitions; what was executed is reported where it is, and where it was before.
+var callPoints = map[wire.CallAnswer_Code]Point{
+	wire.CallAnswer_CODE_GAP: CallGap, wire.CallAnswer_CODE_WAIT: CallWait,
+	wire.CallAnswer_CODE_MOVED: CallMoved, wire.CallAnswer_CODE_NOT_HERE: CallNotHere, wire.CallAnswer_CODE_STALE_SESSION: CallForeign,
 }
 
 func (s *sim) judge(id ecs.EntityID, c *wire.Call, answer *wire.CallAnswer) {
@@ -81,9 +90,11 @@ func (s *sim) judge(id ecs.EntityID, c *wire.Call, answer *wire.CallAnswer) {
 	}
 	switch log.Judge(c.LoginEpoch, c.Number) {
 	case route.Execute:
+		s.at(Happened{Point: CallExecuted, Entity: id, Epoch: s.authority.Get(id).epoch, Account: c.Account, Sender: c.LoginEpoch, Number: c.Number})
 		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, s.execute(id, log, c)
 		s.stats.CallsDone++
 	case route.Repeat:
+		s.at(Happened{Point: CallRepeated, Entity: id, Account: c.Account, Number: c.Number})
 		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, log.Result(c.Number)
 		s.stats.CallsRepeated++
 	case route.Gap:
@@ -155,7 +166,9 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	if log == nil {
 		log = s.game.Calls.Set(id, route.Log{})
 	}
+	before := log.State()
 	last, ok := log.Login(m.LoginEpoch, m.AckedInput)
+	s.at(Happened{Point: loginPoint(ok, before, log.State()), Entity: id, Account: m.Account, Number: m.LoginEpoch, Peer: from})
 	if !ok || ses != nil && (m.SessionEpoch < ses.Epoch || m.SessionEpoch == ses.Epoch && from != ses.Gateway) {
 		a := &wire.AttachAnswer{Account: m.Account, SessionEpoch: m.SessionEpoch, Code: wire.AttachAnswer_CODE_STALE_SESSION, Entity: uint64(id)}
 		if ses != nil {
@@ -175,6 +188,19 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	if sv := s.saving.Get(id); sv != nil {
 		sv.dirty = true
 	}
+}
+
+// loginPoint says what an attach did to the input log.
+func loginPoint(ok bool, before, after route.LogState) Point {
+	switch {
+	case !ok:
+		return LogRefused
+	case after.Login > before.Login:
+		return LogBegun
+	case after.Last > before.Last:
+		return LogForwarded
+	}
+	return LogContinued
 }
 
 // attachNew creates the master of an account that has none.
@@ -238,6 +264,7 @@ func (s *sim) born(from string, m *wire.Attach, id ecs.EntityID, r *region, inde
 	s.adopt(id, ecs.Epoch{}, s.grid.RegionAt(index), false)
 	s.saving.Set(id, saving{claimed: true, next: s.tick + saveTicks})
 	s.note("master %v of account %d (%s) was created at %v", id, m.Account, m.Name, at)
+	s.at(Happened{Point: SessionCreated, Entity: id, Account: m.Account})
 	s.bind(from, m, id)
 }
 
@@ -273,6 +300,7 @@ func (s *sim) claimResting(from string, m *wire.Attach, r *region, rec Record, f
 			return
 		}
 		delete(r.waking, rec.Entity)
+		s.at(Happened{Point: SessionWoken, Entity: rec.Entity, Account: m.Account})
 		if !s.revive(*a.Record, false) {
 			s.answerAttach(from, m, wire.AttachAnswer_CODE_NOT_HERE, rec.Entity, index)
 			return
@@ -296,6 +324,7 @@ func (s *sim) detach(_ string, m *wire.Detach) {
 
 func (s *sim) lose(ses *game.Session) {
 	if ses.Lost == 0 {
+		s.at(Happened{Point: SessionLost, Peer: ses.Gateway, Number: ses.Epoch})
 		ses.Lost = 1
 	}
 }

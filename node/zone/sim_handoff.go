@@ -25,10 +25,18 @@ func (s *sim) handOver() {
 		}
 	}
 	s.offside = kept
-	s.outgoing.Due(s.tick, s.liveHolder, func(o *handoff.Outgoing) {
+	s.outgoing.Due(s.tick, s.liveHolder, func(o *handoff.Outgoing, before string) {
 		s.stats.HandoffsReoffered++
+		s.atEntity(reofferPoint(o.Target, before), o.Entity, o.Epoch, o.Target)
 		s.sendOffer(o)
 	})
+}
+
+func reofferPoint(target, before string) Point {
+	if target == before {
+		return HandoffReoffered
+	}
+	return HandoffPassedOn
 }
 
 // liveHolder is the session that holds a region and is not known to be dead.
@@ -47,6 +55,7 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	a := s.authority.Get(id)
 	at := s.game.Position.Get(id).At
 	if partition.MayStand(s.grid, s.grid.ChunkOf(at), a.home) {
+		s.atEntity(HandoffTurnedBack, id, a.epoch, "")
 		s.Moved(id) // it turned round
 		return true
 	}
@@ -58,6 +67,7 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	case to == s.self:
 		return s.rehome(id, a, target)
 	case !s.answers(to):
+		s.atEntity(HandoffUnanswered, id, a.epoch, to)
 		return false // not frozen for a peer that may not answer: it stays simulated in the overhang
 	default:
 		s.offer(id, a, index, to)
@@ -79,6 +89,7 @@ func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos) bool
 		s.claimTransferred(id, expect)
 	}
 	s.stats.HandoffsLocal++
+	s.atEntity(HandoffRehomed, id, a.epoch, "")
 	s.countCrossing(from, target)
 	return true
 }
@@ -94,6 +105,7 @@ func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string) {
 		Components: s.blobs(id, false),
 	}}
 	s.outgoing.Begin(s.tick, o)
+	s.atEntity(HandoffOffered, id, epoch, to)
 	s.sendOffer(o)
 }
 
@@ -121,8 +133,10 @@ func (s *sim) offered(from string, m *wire.Offer) {
 	}
 	switch s.known.Judge(id, epoch, live) {
 	case handoff.AcceptAgain:
+		s.atEntity(OfferKnown, id, epoch, from)
 		s.acceptAgain(from, id, epoch)
 	case handoff.Refuse:
+		s.atEntity(OfferBurned, id, epoch, from)
 		s.refuse(from, id, epoch, "the epoch is burned or older than what is known")
 	case handoff.Take:
 		s.take(from, m, id, epoch)
@@ -157,11 +171,14 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		return
 	case s.regions[target] == nil || !s.regions[target].active:
 		if m.Orphaned {
+			s.atEntity(OfferLeft, id, epoch, from)
 			return
 		}
+		s.atEntity(OfferNoRegion, id, epoch, from)
 		s.refuse(from, id, epoch, "the region is not held here, or not recovered yet")
 		return
 	case m.SourceRegionEpoch < s.table.At(source).Epoch && s.regions[source] == nil && s.table.At(source).Session != from:
+		s.atEntity(OfferLostSource, id, epoch, from)
 		s.refuse(from, id, epoch, "the source lost its region")
 		return
 	}
@@ -173,9 +190,10 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.known.Returned(id)
 	delete(s.regions[target].missed, id)
 	s.stats.HandoffsReceived++
+	s.atEntity(OfferTaken, id, epoch, from)
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.game.Account.Has(id) {
-		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from})
+		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from, takenAt: s.boot})
 		s.claimTransferred(id, epochOf(m.Expect))
 	}
 	s.answerOffer(from, id, epoch, true, "")
@@ -189,6 +207,7 @@ func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing, epoch ecs.Epoch, ta
 	if r := s.regions[target]; r == nil || !r.active {
 		return // asked again when it is due
 	}
+	s.atEntity(HandoffTakenBack, id, epoch, "")
 	s.outgoing.End(id)
 	s.world.Frozen.Remove(id)
 	a := s.authority.Get(id)
@@ -213,11 +232,12 @@ func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) 
 		return
 	}
 	s.stats.Handoffs++
-	s.stats.gap(max(at, o.FrozenAt) - o.FrozenAt)
+	s.stats.phase(PhaseGap, max(at, o.FrozenAt)-o.FrozenAt)
 	a := s.authority.Get(id)
 	s.countCrossing(a.home, s.grid.RegionAt(o.Region))
 	s.signOff(from, id, a, o)
-	o.Accepted = true
+	o.Accepted, o.AcceptedAt = true, s.boot
+	s.atEntity(HandoffAccepted, id, o.Epoch, from)
 	s.evict(id)
 }
 
@@ -228,6 +248,7 @@ func (s *sim) signOff(to string, id ecs.EntityID, a *authority, o *handoff.Outgo
 		Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: o.Epoch, Chunk: chunk, Home: uint32(o.Region), To: to,
 		Reset: s.tick-o.FrozenTick > jumpTicks,
 	})
+	s.atEntity(SignOffSent, id, o.Epoch, to)
 	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: o.Epoch, Region: o.Region, To: to, Chunk: a.chunk, NewChunk: chunk})
 }
 
@@ -238,6 +259,7 @@ const jumpTicks = 8
 // thaw takes a refused entity back, with an epoch above the burned one.
 func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 	s.stats.HandoffsRefused++
+	s.atEntity(HandoffRefused, id, o.Epoch, o.Target)
 	s.outgoing.End(id)
 	a := s.authority.Get(id)
 	if a == nil {
@@ -268,6 +290,8 @@ func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
 
 func (s *sim) offerDurable(m *wire.OfferDurable) {
 	if o := s.outgoing.Get(ecs.EntityID(m.Entity)); o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
+		s.atEntity(HandoffDurable, o.Entity, o.Epoch, o.Target)
+		s.stats.phase(PhaseDurable, s.boot-o.AcceptedAt)
 		s.outgoing.End(o.Entity)
 	}
 }

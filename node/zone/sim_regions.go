@@ -90,6 +90,7 @@ func (s *sim) recover(index int, epoch uint64) {
 		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]int64{},
 	}
 	s.regions[index] = r
+	s.atRegion(RecoveryBegan, index, "")
 	for _, session := range s.table.Sessions() {
 		if session != s.self && s.alive(session) {
 			r.waiting = append(r.waiting, session)
@@ -110,15 +111,18 @@ func (s *sim) load(r *region) {
 			s.note("region %v at epoch %d is refused by the store, which knows epoch %d; its lease is raised above that", s.grid.RegionAt(r.index), r.epoch, a.RegionEpoch)
 			s.out.Raise = append(s.out.Raise, RaiseRequest{Region: r.index, AtLeast: max(a.RegionEpoch, r.epoch) + 1})
 			r.loadAgain = s.tick + loadRetryTicks
+			s.atRegion(RecoveryOutbid, r.index, "")
 			return
 		}
 		r.loaded, r.records = true, a.Records
+		s.atRegion(RecoveryLoaded, r.index, "")
 	})
 }
 
 func (s *sim) ask(r *region) {
 	r.asked = s.tick
 	for _, session := range r.waiting {
+		s.atRegion(RecoveryAsked, r.index, session)
 		s.send(session, &wire.PeerMessage{Message: &wire.PeerMessage_Claiming{Claiming: &wire.Claiming{Region: uint32(r.index), RegionEpoch: r.epoch}}})
 	}
 }
@@ -137,6 +141,7 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 		}
 	}
 	slices.Sort(answer.Entities)
+	s.atRegion(ClaimingAnswered, int(m.Region), from)
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_ClaimingAnswer{ClaimingAnswer: answer}})
 }
 
@@ -149,6 +154,7 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 	if r == nil || r.active || r.epoch != m.RegionEpoch {
 		return
 	}
+	s.atRegion(RecoveryAnswered, r.index, from)
 	if i, waits := slices.BinarySearch(r.waiting, from); waits {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 	}
@@ -163,6 +169,7 @@ func (s *sim) regionsPeerDead(session string) {
 			continue
 		}
 		if i, waits := slices.BinarySearch(r.waiting, session); waits {
+			s.atRegion(RecoveryExcused, r.index, session)
 			r.waiting = slices.Delete(r.waiting, i, i+1)
 		}
 	}
@@ -189,6 +196,7 @@ func (s *sim) waitForRecovery(r *region) {
 	}
 	if s.tick-r.began > blockedTicks && !r.reported {
 		r.reported = true
+		s.atRegion(RecoveryBlocked, r.index, "")
 		s.note("recovery of region %v is blocked: loaded %v, waiting for the answers of %v", s.grid.RegionAt(r.index), r.loaded, r.waiting)
 	}
 }
@@ -200,6 +208,7 @@ func (s *sim) claimRecords(r *region) {
 	r.records = nil
 	for _, rec := range records {
 		if r.elsewhere[rec.Entity] || s.world.Alive(rec.Entity) {
+			s.atEntity(RecoverySkipped, rec.Entity, rec.Epoch, "")
 			continue
 		}
 		r.claims++
@@ -210,6 +219,7 @@ func (s *sim) claimRecords(r *region) {
 			}
 			if a.Code == StoreOK && a.Record != nil && !s.world.Alive(a.Record.Entity) {
 				if s.revive(*a.Record, true) {
+					s.atEntity(RecoveryRevived, a.Record.Entity, a.Record.Epoch, "")
 					s.orphan(a.Record.Entity)
 				}
 			}
@@ -233,6 +243,7 @@ func (s *sim) orphan(id ecs.EntityID) {
 // activate begins to act for the region and answers those who observe it.
 func (s *sim) activate(r *region) {
 	r.active, r.elsewhere = true, nil
+	s.atRegion(RecoveryActivated, r.index, "")
 	at := s.grid.RegionAt(r.index)
 	for _, session := range s.order {
 		for _, chunk := range s.nodes.Chunks(session) {
@@ -246,6 +257,7 @@ func (s *sim) activate(r *region) {
 // surrender drops all that is at home in a region that another node holds now: it speaks for it.
 func (s *sim) surrender(index int) {
 	s.regions[index] = nil
+	s.atRegion(RegionSurrendered, index, s.table.At(index).Session)
 	at := s.grid.RegionAt(index)
 	for _, id := range s.homed(at) {
 		s.dropCopy(id)

@@ -31,6 +31,9 @@ type burst struct {
 func (s *sim) peerUp(session string) { s.nodes.Drop(session) }
 
 func (s *sim) peerDown(session string) {
+	if len(s.nodes.Chunks(session)) > 0 {
+		s.at(Happened{Point: SubscriptionDropped, Peer: session})
+	}
 	s.nodes.Drop(session)
 	kept := s.bursts[:0]
 	for _, b := range s.bursts {
@@ -256,10 +259,12 @@ func (s *sim) sendBursts() {
 	kept := s.bursts[:0]
 	for _, b := range s.bursts {
 		if budget[b.to] >= burstEntities || !s.chunkActive(b.chunk) {
+			s.at(Happened{Point: SubscriptionWaits, Peer: b.to, Place: b.chunk})
 			kept = append(kept, b)
 			continue
 		}
 		if p := s.peers[b.to]; p != nil && p.up && s.nodes.Has(b.to, b.chunk) {
+			s.at(Happened{Point: SubscriptionBurst, Peer: b.to, Place: b.chunk})
 			budget[b.to] += 1 + s.sendBurst(p, b.chunk)
 		}
 		delete(s.owed, b)

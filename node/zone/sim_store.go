@@ -44,6 +44,7 @@ func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
 	switch a.Code {
 	case StoreOK:
 	case StoreMissing:
+		s.atEntity(ClaimMissing, id, s.authority.Get(id).epoch, "")
 		sv.dirty = true
 		if sv.claimed { // else a claim under way finds out
 			sv.claimed = false
@@ -105,8 +106,10 @@ func (s *sim) rest(id ecs.EntityID) {
 		}
 		if a.Code != StoreOK {
 			s.stats.SaveConflicts++
+			s.atEntity(ClaimLost, id, record.Epoch, "")
 			s.note("master %v rests, but the store has another copy of it (%v): this one is dropped", id, a.Code)
 		}
+		s.atEntity(SessionRested, id, record.Epoch, "")
 		s.world.Destroy(id)
 	}
 	s.store(StoreRequest{Op: StoreSave, Record: record}, rested)
@@ -143,11 +146,14 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 			s.durable(id, epoch, current)
 		case ans.Code == StoreConflict && ans.Record != nil && behind(ans.Record.Epoch, epoch):
 			if current {
+				s.atEntity(ClaimBehind, id, epoch, "")
 				s.claimTransferred(id, ans.Record.Epoch)
 			}
 		case ans.Code == StoreMissing && current:
+			s.atEntity(ClaimMissing, id, epoch, "")
 			s.restore(id)
 		case current:
+			s.atEntity(ClaimLost, id, epoch, "")
 			s.stats.HandoffConflicts++
 			s.note("entity %v at epoch %v is newer in the store: this copy is dropped", id, epoch)
 			s.dropCopy(id)
@@ -162,7 +168,9 @@ func (s *sim) durable(id ecs.EntityID, epoch ecs.Epoch, current bool) {
 		return
 	}
 	sv.claimed = true
+	s.atEntity(ClaimDurable, id, epoch, sv.source)
 	if sv.source != "" {
+		s.stats.phase(PhaseClaim, s.boot-sv.takenAt)
 		s.send(sv.source, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
 		sv.source = ""
 	}

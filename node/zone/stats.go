@@ -19,9 +19,8 @@ type Stats struct {
 	Handoffs, HandoffsReceived, HandoffsLocal, HandoffsRefused, HandoffsReoffered, HandoffConflicts uint64
 	// Crossings among Handoffs and HandoffsLocal.
 	CrossedSeamX, CrossedSeamY, CrossedCorner uint64
-	// Gap is how long nobody simulated an entity: from its freeze to the arrival of Accept, an upper bound. Buckets of
-	// GapBucket, the last is all above.
-	Gap [GapBuckets]uint64
+	// Phases are histograms of the phases of a handoff, see Phase. Buckets of GapBucket, the last is all above.
+	Phases [phases][GapBuckets]uint64
 
 	// Calls.
 	CallsDone, CallsRepeated, CallsGap, CallsWait, CallsMoved, CallsNotHere, CallsForeign uint64
@@ -37,14 +36,35 @@ type Stats struct {
 }
 
 const (
-	// GapBucket is the width of a bucket of Stats.Gap.
+	// GapBucket is the width of a bucket of Stats.Phases.
 	GapBucket = 5 * time.Millisecond
 	// GapBuckets is their number: 5 ms to 1 s, and one for all above.
 	GapBuckets = 201
 )
 
-func (s *Stats) gap(d time.Duration) {
-	s.Gap[min(max(int(d/GapBucket), 0), GapBuckets-1)]++
+// Phase of a handoff.
+type Phase int
+
+const (
+	// PhaseGap is how long nobody simulated an entity: from its freeze to the arrival of Accept at the source, an upper bound.
+	PhaseGap Phase = iota
+	// PhaseClaim is from the creation at the target until the store has the entity as the target's.
+	PhaseClaim
+	// PhaseDurable is from Accept at the source until its snapshot is dropped.
+	PhaseDurable
+	phases
+)
+
+var phaseNames = [phases]string{PhaseGap: "gap", PhaseClaim: "claim", PhaseDurable: "durable"}
+
+// String names the phase in metrics.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Phases lists them.
+func Phases() []Phase { return []Phase{PhaseGap, PhaseClaim, PhaseDurable} }
+
+func (s *Stats) phase(p Phase, d time.Duration) {
+	s.Phases[p][min(max(int(d/GapBucket), 0), GapBuckets-1)]++
 }
 
 // Stats returns the counters and gauges as they are.

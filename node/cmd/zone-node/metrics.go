@@ -102,8 +102,12 @@ var engineMetrics = append(append(append([]engineMetric{
 var gapDesc = prometheus.NewDesc("spatialcells_zone_handoff_gap_seconds",
 	"Time in which nobody simulated an entity on its way: from its freeze to the arrival of Accept, an upper bound.", nil, nil)
 
+var phaseDesc = prometheus.NewDesc("spatialcells_zone_handoff_phase_seconds",
+	"Phases of a handoff after the gap: claim, at the new owner until the store has the entity as its own; durable, at the old owner from Accept until it forgets it.",
+	[]string{"phase"}, nil)
+
 // Describe implements prometheus.Collector; the metrics are described by what they collect.
-func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) { ch <- gapDesc }
+func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) { ch <- gapDesc; ch <- phaseDesc }
 
 // Collect implements prometheus.Collector.
 func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
@@ -114,19 +118,31 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range engineMetrics {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&snap.stats), m.label...)
 	}
-	ch <- gapHistogram(&snap.stats)
+	ch <- histogram(gapDesc, &snap.stats.Phases[zone.PhaseGap], func(int) bool { return true })
+	for _, p := range []zone.Phase{zone.PhaseClaim, zone.PhaseDurable} {
+		ch <- histogram(phaseDesc, &snap.stats.Phases[p], coarse, p.String())
+	}
 }
 
-func gapHistogram(s *zone.Stats) prometheus.Metric {
+// coarse keeps the buckets that end at 5, 10, 25, 50, 100, 250, 500 ms and 1 s.
+func coarse(bucket int) bool {
+	switch bucket + 1 {
+	case 1, 2, 5, 10, 20, 50, 100, 200:
+		return true
+	}
+	return false
+}
+
+func histogram(desc *prometheus.Desc, counts *[zone.GapBuckets]uint64, keep func(bucket int) bool, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, zone.GapBuckets)
 	var count uint64
 	var sum float64
-	for i, n := range s.Gap {
+	for i, n := range counts {
 		count += n
 		sum += float64(n) * (float64(i) + .5) * zone.GapBucket.Seconds()
-		if i < zone.GapBuckets-1 {
+		if i < zone.GapBuckets-1 && keep(i) {
 			buckets[float64(i+1)*zone.GapBucket.Seconds()] = count
 		}
 	}
-	return prometheus.MustNewConstHistogram(gapDesc, count, sum, buckets)
+	return prometheus.MustNewConstHistogram(desc, count, sum, buckets, labels...)
 }

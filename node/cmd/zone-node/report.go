@@ -117,10 +117,10 @@ func (m *tickMetrics) p99() int32 {
 // gapQuantile is the upper bound of the bucket that holds the quantile of the authority gap; 0 without handoffs.
 func gapQuantile(s *zone.Stats, q float64) time.Duration {
 	var total, seen uint64
-	for _, n := range s.Gap {
+	for _, n := range s.Phases[zone.PhaseGap] {
 		total += n
 	}
-	for i, n := range s.Gap {
+	for i, n := range s.Phases[zone.PhaseGap] {
 		seen += n
 		if total > 0 && float64(seen) >= q*float64(total) {
 			return time.Duration(i+1) * zone.GapBucket
