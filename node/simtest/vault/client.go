@@ -48,7 +48,8 @@ func (c *Client) Submit(req zone.StoreRequest, answer func(zone.StoreAnswer)) {
 	}
 }
 
-// Kill ends the process: nothing is answered any more. What was sent may still land, up to LateBy later.
+// Kill ends the process: nothing is answered any more. What was sent may still land, up to LateBy after
+// it would have, and nothing that waited for an earlier request of its key is sent.
 func (c *Client) Kill() { c.dead, c.queues = true, nil }
 
 // begin sends the first round trip. What no store can carry out is refused on the way.

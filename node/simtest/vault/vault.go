@@ -38,7 +38,7 @@ type Vault struct {
 	counters Counters
 
 	away, readOnly, full bool
-	slow                 time.Duration
+	slow                 int
 	timeouts             float64
 }
 
@@ -74,7 +74,7 @@ func (v *Vault) SetReadOnly(readOnly bool) { v.readOnly = readOnly }
 func (v *Vault) SetFull(full bool) { v.full = full }
 
 // SetSlow multiplies all delays from now on; 1 is normal.
-func (v *Vault) SetSlow(factor int) { v.slow = time.Duration(max(factor, 1)) }
+func (v *Vault) SetSlow(factor int) { v.slow = max(factor, 1) }
 
 // SetTimeouts lets this share of round trips go without reply; half of them land, at any time within LateBy. 0 ends it.
 func (v *Vault) SetTimeouts(share float64) { v.timeouts = share }
@@ -140,7 +140,7 @@ const slowest = 8
 func (v *Vault) delay() time.Duration {
 	half := v.options.Delay / 2
 	d := half + time.Duration(v.options.Rand.ExpFloat64()*float64(half))
-	return min(d, slowest*v.options.Delay) * v.slow
+	return min(d, slowest*v.options.Delay) * time.Duration(v.slow)
 }
 
 // late draws how much later something lands that nobody waits for.
