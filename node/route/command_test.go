@@ -176,12 +176,19 @@ func TestEveryCommandIsExecutedOnceAndInOrder(t *testing.T) {
 		o := &orders{T: t}
 		o.save()
 		steps := []func(){o.add, o.add, o.send, o.send, o.receive, o.receive, o.answered, o.answered, func() { o.under, o.answers = nil, nil }, o.move, o.save}
+		crashes := []func(){func() {}}
 		if rapid.Bool().Draw(t, "crashes") {
-			steps = append(steps, o.senderCrashes, o.receiverCrashes, o.targetOfSenderCrashes)
+			crashes = []func(){o.senderCrashes, o.receiverCrashes, o.targetOfSenderCrashes}
 		}
-		for range 300 {
-			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
-			o.check()
+		for range rapid.IntRange(1, 8).Draw(t, "crashes") {
+			for range rapid.IntRange(0, 60).Draw(t, "steps") {
+				rapid.SampledFrom(steps).Draw(t, "step")()
+				o.check()
+			}
+			rapid.SampledFrom(crashes).Draw(t, "crash")()
+		}
+		for range 10 {
+			rapid.SampledFrom(steps).Draw(t, "step")()
 		}
 		o.settle()
 		o.check()
