@@ -51,6 +51,10 @@ verify: ## fails if generated code is not current
 bench: ## benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem ./node/torus ./node/partition ./node/ecs ./node/link ./node/terrain/... ./node/zone ./node/ghost
 
+.PHONY: mutants
+mutants: ## builds the simulated cluster with each deliberate defect and shows that it is found
+	go run ./hack/mutants
+
 .PHONY: build
 build: ## operator and zone-node into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./controllers/cmd/operator ./node/cmd/zone-node
