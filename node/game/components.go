@@ -48,7 +48,7 @@ type Stamina struct {
 	Spent, Rest int32
 }
 
-// Account says whose entity it is.
+// Account says whose entity it is. Only a player's master has one; a bestia names its player itself.
 type Account struct{ ID uint64 }
 
 // Session is the account's connection: where its messages go.
@@ -68,6 +68,8 @@ type Components struct {
 	Account  *ecs.Store[Account]
 	Session  *ecs.Store[Session]
 	Calls    *ecs.Store[route.Log]
+	Bestia   *ecs.Store[Bestia]
+	Team     *ecs.Store[Team]
 }
 
 const (
@@ -85,6 +87,8 @@ func Register(w *ecs.World, g torus.Grid) *Components {
 		Account:  ecs.Register[Account](w, ecs.Meta{Name: "account", Durable: true}),
 		Session:  ecs.Register[Session](w, ecs.Meta{Name: "session"}),
 		Calls:    ecs.Register[route.Log](w, ecs.Meta{Name: "calls", Durable: true}),
+		Bestia:   ecs.Register[Bestia](w, ecs.Meta{Name: "bestia", Durable: true}),
+		Team:     ecs.Register[Team](w, ecs.Meta{Name: "team", Durable: true}),
 	}
 	c.Position.HandOver(encodePosition, func(b []byte, p *Position) error { return decodePosition(g, b, p) })
 	c.Path.HandOver(encodePath, func(b []byte, p *Path) error { return decodePath(g, b, p) })
@@ -95,6 +99,8 @@ func Register(w *ecs.World, g torus.Grid) *Components {
 	c.Calls.HandOver(
 		func(dst []byte, l *route.Log) []byte { return l.Append(dst) },
 		func(b []byte, l *route.Log) error { return l.Decode(b) })
+	c.Bestia.HandOver(encodeBestia, decodeBestia)
+	c.Team.HandOver(encodeTeam, func(b []byte, t *Team) error { return decodeTeam(g, b, t) })
 	return c
 }
 

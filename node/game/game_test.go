@@ -20,6 +20,15 @@ type stage struct {
 	said    []string
 	failed  int
 	offside func(ecs.EntityID, torus.Pos) bool
+
+	commands []command
+	refuse   error // what Command answers
+}
+
+type command struct {
+	from, to ecs.EntityID
+	home     int
+	order    *wire.Order
 }
 
 func newStage(tb testing.TB) *stage {
@@ -43,6 +52,10 @@ func (s *stage) Moved(ecs.EntityID)                         {}
 func (s *stage) Offside(id ecs.EntityID, at torus.Pos) bool { return s.offside(id, at) }
 func (s *stage) Emit(_ ecs.EntityID, event *wire.EntityEvent) {
 	s.said = append(s.said, event.GetSaid().GetText())
+}
+func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) error {
+	s.commands = append(s.commands, command{from, to, home, order})
+	return s.refuse
 }
 func (s *stage) Failed(string, ecs.EntityID, any) { s.failed++ }
 

@@ -27,6 +27,10 @@ type Env interface {
 	Offside(id ecs.EntityID, at torus.Pos) bool
 	// Emit publishes an event to all that observe the entity.
 	Emit(id ecs.EntityID, event *wire.EntityEvent)
+	// Command sends an order from an entity to another one, wherever that lives; home is the index of its home region as far
+	// as the sender knows. The target obeys once, in the order in which it was commanded; Obeyed or Unreachable will say how
+	// it came out. The error is that too many are unanswered: then nothing is sent. Not to be called within a query.
+	Command(from, to ecs.EntityID, home int, order *wire.Order) error
 	// Failed: a system panicked on an entity. The entity is left out this tick, the others go on.
 	Failed(system string, id ecs.EntityID, cause any)
 }
@@ -38,6 +42,8 @@ type Game struct {
 	env     Env
 	walking *ecs.Query
 	tired   *ecs.Query
+	leading *ecs.Query
+	calling []ecs.EntityID
 }
 
 // New registers the game in a world.
@@ -47,10 +53,11 @@ func New(w *ecs.World, g torus.Grid, env Env) *Game {
 		Components: c, grid: g, env: env,
 		walking: ecs.NewQuery(w).With(c.Position, c.Path),
 		tired:   ecs.NewQuery(w).With(c.Stamina, c.Path),
+		leading: ecs.NewQuery(w).With(c.Team, c.Position, c.Path),
 	}
 }
 
-// Run runs one tick: movement, then recovery.
+// Run runs one tick: movement, recovery, then teams.
 func (g *Game) Run() {
 	ecs.Each2(g.walking, g.Position, g.Path, func(id ecs.EntityID, p *Position, path *Path) {
 		defer g.contain("walk", id)
@@ -60,6 +67,7 @@ func (g *Game) Run() {
 		defer g.contain("recover", id)
 		g.recover(id, s, path)
 	})
+	g.gather()
 }
 
 // contain keeps a panic to the entity it happened on. Deferred by each system, per entity.
@@ -204,6 +212,7 @@ func (g *Game) move(id ecs.EntityID, m *wire.Move) error {
 	}
 	path.Waypoints = points
 	g.env.Changed(id, NumberPath)
+	g.lead(id)
 	return nil
 }
 
@@ -215,6 +224,7 @@ func (g *Game) stop(id ecs.EntityID) error {
 	path.Waypoints, path.Progress = nil, 0
 	g.env.Changed(id, NumberPosition)
 	g.env.Changed(id, NumberPath)
+	g.lead(id)
 	return nil
 }
 

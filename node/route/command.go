@@ -52,7 +52,9 @@ type Command struct {
 	Number Number
 	// Order is what is commanded; the queue does not look into it.
 	Order []byte
-	sent  bool
+	// Repeated: this node sent it before.
+	Repeated bool
+	sent     bool
 }
 
 // Target is whom commands of one sender go to. All but the commands and Home belongs to the node that has the sender now.
@@ -193,6 +195,7 @@ func (t *Target) Send(tick int64, via string, send func(c Command, after Number)
 		if !c.sent {
 			c.sent, t.again = true, tick+repeatTicks
 			send(*c, after)
+			c.Repeated = true
 		}
 		after = c.Number
 	}

@@ -289,6 +289,10 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 		e.sim.claiming(from, m.Claiming)
 	case *wire.PeerMessage_ClaimingAnswer:
 		e.sim.claimingAnswered(from, m.ClaimingAnswer)
+	case *wire.PeerMessage_Command:
+		e.sim.command(from, m.Command)
+	case *wire.PeerMessage_CommandAnswer:
+		e.sim.commandAnswered(from, m.CommandAnswer)
 	default:
 		e.stats.Malformed++
 	}

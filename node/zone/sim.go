@@ -76,6 +76,7 @@ type sim struct {
 	outgoing handoff.Book
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
+	commands commands
 
 	scratch    []byte
 	scratch2   []byte
@@ -94,6 +95,7 @@ func newSim(e *Engine) (*sim, error) {
 	s.sync = ecs.Register[syncState](s.world, ecs.Meta{Name: "sync", NotHandedOver: "what is untold belongs to this node's tick"})
 	s.saving = ecs.Register[saving](s.world, ecs.Meta{Name: "saving", NotHandedOver: "the new owner claims the record for itself"})
 	s.foreign = ecs.Register[foreign](s.world, ecs.Meta{Name: "foreign", NotHandedOver: "its bytes are handed on as they are, each under its own name"})
+	s.registerCommands()
 	s.savable = ecs.NewQuery(s.world).With(s.saving).IncludeFrozen()
 	s.connected = ecs.NewQuery(s.world).With(s.game.Session)
 	s.walking = ecs.NewQuery(s.world).With(s.sync, s.game.Path)
@@ -113,6 +115,7 @@ func (s *sim) run() {
 	}
 	s.reindex()
 	s.handOver()
+	s.sendCommands()
 	s.loseSessions()
 	s.save()
 	s.stepRegions()
@@ -220,6 +223,7 @@ func (s *sim) adopt(id ecs.EntityID, epoch ecs.Epoch, home torus.RegionPos, rese
 	if acc := s.game.Account.Get(id); acc != nil {
 		s.byAccount[acc.ID] = id
 	}
+	s.expectAnswers(id)
 	s.queue(id).changed = 1 << game.NumberStamina // whoever joins an audience gets the current values
 	if !partition.MayStand(s.grid, s.grid.ChunkOf(at), home) {
 		s.offside = append(s.offside, id)

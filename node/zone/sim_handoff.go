@@ -192,12 +192,12 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.stats.HandoffsReceived++
 	s.atEntity(OfferTaken, id, epoch, from)
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
-	if s.game.Account.Has(id) {
+	if s.durableEntity(id) {
 		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from, takenAt: s.boot})
 		s.claimTransferred(id, epochOf(m.Expect))
 	}
 	s.answerOffer(from, id, epoch, true, "")
-	if !s.game.Account.Has(id) { // not durable: it dies with its node, and the handoff ends here
+	if !s.durableEntity(id) { // not durable: it dies with its node, and the handoff ends here
 		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
 	}
 }

@@ -25,6 +25,11 @@ type Stats struct {
 	// Calls.
 	CallsDone, CallsRepeated, CallsGap, CallsWait, CallsMoved, CallsNotHere, CallsForeign uint64
 
+	// Commands, of senders here: CommandsRefused were too many, CommandsGivenUp had nobody to go to.
+	CommandsMade, CommandsRefused, CommandsResent, CommandsAnswered, CommandsGivenUp uint64
+	// Commands, to targets here or asked for here. CommandsDone counts executions.
+	CommandsDone, CommandsRepeated, CommandsGap, CommandsBusy, CommandsElsewhere uint64
+
 	// Accounts.
 	AskedAgain, Logins, Resumes, Displaced, RoutedLocal, RoutedRemote, RoutedNowhere uint64
 
