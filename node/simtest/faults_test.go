@@ -89,7 +89,7 @@ func TestAFencedNodeIsSilent(t *testing.T) {
 	a, b := login(t, c, c.Nodes[0], 1, 100, 100), login(t, c, c.Nodes[1], 2, 110, 100)
 	c.Walk(a, torus.Pos{X: 150, Y: 100}, torus.Pos{X: 200, Y: 100})
 	run(t, c, 5)
-	c.Nodes[0].Fenced, c.Nodes[0].Deadline = true, c.Now
+	c.Nodes[0].Fenced, c.Nodes[0].Deadline = true, c.Now()
 	tick := c.Nodes[0].Engine.Tick()
 	run(t, c, 20*20)
 	if got := c.Nodes[0].Engine.Tick(); got != tick {
@@ -204,7 +204,7 @@ func TestIdsOfTwoLivesDiffer(t *testing.T) {
 func TestAStoreThatKnowsANewerEpochIsOutbid(t *testing.T) {
 	c := start(t, Options{Columns: 1, Rows: 1, RegionEdgeChunks: 15, Nodes: 1})
 	c.Store.Do(zone.StoreRequest{Op: zone.StoreLoadRegion, RegionEpoch: 41})
-	until(t, c, 200, "the region is active", func() bool { return c.Nodes[0].Engine.Stats().RegionsRecovering == 0 && c.Now > 2*time.Second })
+	until(t, c, 200, "the region is active", func() bool { return c.Nodes[0].Engine.Stats().RegionsRecovering == 0 && c.Now() > 2*time.Second })
 	if e := c.Table().At(0).Epoch; e != 42 {
 		t.Errorf("the lease is at epoch %d, want 42", e)
 	}

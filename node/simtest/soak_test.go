@@ -47,7 +47,7 @@ func newSoak(t *testing.T, seed int64) *soak {
 
 func (s *soak) note(format string, args ...any) {
 	if *verbose {
-		s.t.Logf("%v %s", s.Now, fmt.Sprintf(format, args...))
+		s.t.Logf("%v %s", s.Now(), fmt.Sprintf(format, args...))
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *soak) faults() {
 	case 2:
 		if a.Engine != nil && !a.Fenced && s.thaw[a] == 0 {
 			s.note("%s is fenced", a.Session())
-			a.Fenced, a.Deadline = true, s.Now
+			a.Fenced, a.Deadline = true, s.Now()
 			s.thaw[a] = 1 + s.rand.IntN(200)
 		}
 	case 3:

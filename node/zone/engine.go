@@ -110,7 +110,7 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 	}
 	e.boot, e.wall = in.Boot, in.WallMillis
 	e.keepTime()
-	e.out = &Outbox{NotAfter: in.Deadline}
+	e.out = &Outbox{}
 	e.peers[e.self].heard = e.tick
 
 	e.stopping = e.stopping || in.Stopping
@@ -481,6 +481,37 @@ type Entity struct {
 	Home    torus.RegionPos
 	At      torus.Pos
 	Account uint64
-	// Acting: this node simulates it. Else it is frozen, or an offer that is kept until it is durable.
+	// Chunk is the key of the chunk that it is indexed in.
+	Chunk uint64
+	// Acting: this node simulates it. Else it is frozen.
 	Acting bool
+}
+
+// EachEntity calls fn for every entity that this node owns or holds frozen: for checkers.
+func (e *Engine) EachEntity(fn func(Entity)) {
+	s := e.sim
+	for id := range s.mine.Each {
+		a := s.authority.Get(id)
+		x := Entity{ID: id, Epoch: a.epoch, Home: a.home, At: s.game.Position.Get(id).At, Chunk: a.chunk, Acting: s.world.Owned(id)}
+		if acc := s.game.Account.Get(id); acc != nil {
+			x.Account = acc.ID
+		}
+		fn(x)
+	}
+}
+
+// EachOffer calls fn for every entity that was given away and is kept until it is durable, by id, with the epoch that it
+// was offered.
+func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
+	for _, o := range e.sim.outgoing.All() {
+		if o.Accepted {
+			fn(o.Entity, o.Epoch)
+		}
+	}
+}
+
+// RegionActive reports whether a region is held here and recovered.
+func (e *Engine) RegionActive(region int) bool {
+	r := e.sim.regions[region]
+	return r != nil && r.active
 }

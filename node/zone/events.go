@@ -104,10 +104,12 @@ type Outbox struct {
 	Raise []RaiseRequest
 	// Notes are lines for the log: one per thing that happened to a person or a region.
 	Notes []string
-	// NotAfter is the deadline under which all this was decided: each driver compares CLOCK_BOOTTIME with the current
-	// deadline right before it writes and holds what is late until the same session is renewed.
-	NotAfter time.Duration
 }
+
+// MayGo reports whether a step's outcome may be handed to the drivers at a reading of CLOCK_BOOTTIME: its session must
+// still be allowed to act, whatever it was when the step began. An outcome that may not go is held until the same session
+// is renewed; it is never thrown away while the session lives. Each driver compares again right before it writes.
+func (o *Outbox) MayGo(boot, deadline time.Duration) bool { return o != nil && boot < deadline }
 
 // ClientBytes is one write to a connection.
 type ClientBytes struct {

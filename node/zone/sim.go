@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,6 +59,7 @@ type sim struct {
 	saving    *ecs.Store[saving]
 	foreign   *ecs.Store[foreign]
 	failures  map[string]bool
+	mine      *ecs.Query // all that is owned or held frozen
 	savable   *ecs.Query
 	connected *ecs.Query
 	walking   *ecs.Query
@@ -96,6 +98,7 @@ func newSim(e *Engine) (*sim, error) {
 	s.saving = ecs.Register[saving](s.world, ecs.Meta{Name: "saving", NotHandedOver: "the new owner claims the record for itself"})
 	s.foreign = ecs.Register[foreign](s.world, ecs.Meta{Name: "foreign", NotHandedOver: "its bytes are handed on as they are, each under its own name"})
 	s.registerCommands()
+	s.mine = ecs.NewQuery(s.world).With(s.authority).IncludeFrozen()
 	s.savable = ecs.NewQuery(s.world).With(s.saving).IncludeFrozen()
 	s.connected = ecs.NewQuery(s.world).With(s.game.Session)
 	s.walking = ecs.NewQuery(s.world).With(s.sync, s.game.Path)
@@ -343,23 +346,10 @@ func (s *sim) record(id ecs.EntityID, resting bool) Record {
 
 func (s *sim) players() int { return s.connected.Count() }
 
-// Entities lists what this node owns, holds frozen, or keeps until it is durable, by id: for checkers and tools.
+// Entities lists what this node owns or holds frozen, by id.
 func (e *Engine) Entities() []Entity {
-	s := e.sim
 	var list []Entity
-	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
-		a := s.authority.Get(id)
-		x := Entity{ID: id, Epoch: a.epoch, Home: a.home, At: s.game.Position.Get(id).At, Acting: s.world.Owned(id)}
-		if acc := s.game.Account.Get(id); acc != nil {
-			x.Account = acc.ID
-		}
-		list = append(list, x)
-	}
-	slices.SortFunc(list, func(a, b Entity) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	e.EachEntity(func(x Entity) { list = append(list, x) })
+	slices.SortFunc(list, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }

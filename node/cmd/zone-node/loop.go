@@ -89,8 +89,10 @@ func (l *loop) step(ctx context.Context) {
 	in.Boot, in.Deadline, in.WallMillis, in.Stopping = now, deadline, time.Now().UnixMilli(), l.stopping.Load()
 	out := l.engine.Step(&in)
 	l.observe(l.boottime() - now)
-	if !l.mayAct(ctx) {
-		return
+	for !out.MayGo(l.boottime(), l.deadline()) {
+		if !l.mayAct(ctx) {
+			return
+		}
 	}
 	l.release(out, streams)
 	l.show(l.engine)

@@ -1,0 +1,385 @@
+package simtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/client"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/torus"
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// Broken is a broken invariant: the first one of a run.
+type Broken struct {
+	// Invariant is 1 to 7, as the design numbers them; 0 means that the world did not settle after all faults had ended.
+	Invariant int
+	At        time.Duration
+	Detail    string
+}
+
+// What names the invariant.
+func (b *Broken) What() string {
+	if b.Invariant == 0 {
+		return "liveness"
+	}
+	return fmt.Sprintf("invariant %d", b.Invariant)
+}
+
+// Error says what broke, when and how.
+func (b *Broken) Error() string { return fmt.Sprintf("at %v %s broke: %s", b.At, b.What(), b.Detail) }
+
+// checker looks at all nodes, the store and all clients at once, after every tick of virtual time.
+type checker struct {
+	c     *Cluster
+	first *Broken
+
+	entities map[ecs.EntityID]*tracked
+	order    []*tracked
+	inputs   map[numbering]*executed
+	commands map[ecs.EntityID]map[ecs.EntityID]*executed
+	differs  map[sight]int // for how many ticks in a row a client's sight has differed from the truth
+	quiet    []int         // by gateway: for how many ticks nothing around it was disturbed
+	heard    map[ear]voice
+	says     map[numbering][]uint64
+}
+
+// tracked is one entity, as all nodes together have it in this tick.
+type tracked struct {
+	id      ecs.EntityID
+	tick    int // of what follows
+	actor   *Node
+	frozen  bool
+	copies  int // that carry the highest epoch
+	highest zone.Epoch
+	at      torus.Pos
+	chunk   uint64
+	home    torus.RegionPos
+}
+
+// numbering is one numbering of inputs.
+type numbering struct {
+	account, epoch uint64
+}
+
+// executed is how far a receiver got with the calls of one sender.
+type executed struct {
+	number     uint64
+	recoveries uint32
+}
+
+type sight struct {
+	cl *Client
+	id ecs.EntityID
+}
+
+type ear struct {
+	account uint64
+	speaker ecs.EntityID
+}
+
+// voice is the last that was heard of a speaker, and on which unbroken stream.
+type voice struct {
+	appeared uint64
+	marks    int
+	login    numbering
+	number   uint64
+}
+
+func newChecker(c *Cluster) *checker {
+	return &checker{
+		c: c, entities: map[ecs.EntityID]*tracked{}, inputs: map[numbering]*executed{}, commands: map[ecs.EntityID]map[ecs.EntityID]*executed{},
+		differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
+	}
+}
+
+// broke records the first broken invariant; what follows it is its consequence.
+func (k *checker) broke(invariant int, format string, args ...any) {
+	if k.first == nil {
+		k.first = &Broken{Invariant: invariant, At: k.c.Now(), Detail: fmt.Sprintf(format, args...)}
+		k.c.say("%s", k.first.Error())
+	}
+}
+
+// all asserts what must hold at every moment.
+func (k *checker) all() error {
+	k.track()
+	for _, t := range k.order {
+		if t.tick == k.c.ticks && t.copies > 1 {
+			k.broke(2, "%d copies of entity %v carry the highest epoch %v", t.copies, t.id, t.highest)
+		}
+	}
+	k.sights()
+	for _, cl := range k.c.Clients {
+		k.listen(cl)
+		if len(cl.Violations) > 0 {
+			v := cl.Violations[0]
+			k.broke(invariantOf(v), "account %d at tick %d saw a %s of entity %v: %s", cl.Account, v.Tick, v.Kind, v.Entity, v.Detail)
+		}
+	}
+	if k.first != nil {
+		return k.first
+	}
+	return nil
+}
+
+// invariantOf says which invariant a client's violation breaks: results are about inputs, all else is about sight.
+func invariantOf(v client.Violation) int {
+	if v.Entity == 0 && (v.Kind == client.Repeat || v.Kind == client.Lost) {
+		return 3
+	}
+	return 4
+}
+
+// track gathers what all nodes have.
+func (k *checker) track() {
+	for _, n := range k.c.Nodes {
+		if n.Engine == nil {
+			continue
+		}
+		acts := n.Acts()
+		n.Engine.EachEntity(func(e zone.Entity) { k.see(n, acts, &e) })
+	}
+}
+
+func (k *checker) see(n *Node, acts bool, e *zone.Entity) {
+	t := k.entities[e.ID]
+	if t == nil {
+		t = &tracked{id: e.ID}
+		k.entities[e.ID] = t
+		k.order = append(k.order, t)
+	}
+	if t.tick != k.c.ticks {
+		t.tick, t.actor, t.frozen, t.copies, t.highest = k.c.ticks, nil, false, 0, zone.Epoch{}
+	}
+	switch {
+	case t.copies == 0 || t.highest.Less(e.Epoch):
+		t.copies, t.highest = 1, e.Epoch
+	case t.highest == e.Epoch:
+		t.copies++
+	}
+	if !acts {
+		return
+	}
+	if !e.Acting {
+		t.frozen = true
+		return
+	}
+	if t.actor != nil {
+		k.broke(1, "%s and %s both act for entity %v", t.actor.Session(), n.Session(), e.ID)
+	}
+	t.actor, t.at, t.chunk, t.home = n, e.At, e.Chunk, e.Home
+}
+
+// calmTicks is how long everything around a gateway must be undisturbed before its clients' sight is held against the
+// truth: a second, for which frames may wait for a sign-off, and some.
+const calmTicks = 30
+
+// sights asserts invariant 5 for every client whose gateway is undisturbed.
+func (k *checker) sights() {
+	for i, n := range k.c.Nodes {
+		if k.disturbed(n) {
+			k.quiet[i] = 0
+		} else {
+			k.quiet[i]++
+		}
+	}
+	for _, cl := range k.c.Clients {
+		if cl.Open && cl.Complete && cl.Own() != nil && k.quiet[cl.Node.Ordinal] > calmTicks {
+			k.sightOf(cl)
+		}
+	}
+}
+
+// disturbed reports whether something keeps a gateway from showing what is there.
+func (k *checker) disturbed(n *Node) bool {
+	if !n.Acts() || n.paused || n.held != nil {
+		return true
+	}
+	for _, other := range k.c.Nodes {
+		if !other.Acts() || other.paused || other.held != nil || !k.c.net.calm(n, other) || other.table == nil {
+			return true
+		}
+	}
+	for i := range k.c.Grid.Regions() {
+		holder := k.c.control.holder(i)
+		if holder == "" || n.table.At(i).Session != holder {
+			return true
+		}
+		for _, other := range k.c.Nodes {
+			if other.table.At(i).Session != holder || other.Session() == holder && !other.Engine.RegionActive(i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// patience is for how many ticks a sight may differ: two ticks and one link delay, once more for a chunk whose
+// subscription has yet to be answered, and a tick each for the phases of the two nodes.
+func (k *checker) patience() int {
+	delay := k.c.options.LinkDelay + k.c.options.LinkJitter
+	return 2*(2+int((delay+zone.TickDuration-1)/zone.TickDuration)) + 2
+}
+
+func (k *checker) sightOf(cl *Client) {
+	for _, t := range k.order {
+		if t.tick != k.c.ticks || t.actor == nil {
+			continue
+		}
+		_, holds := cl.Chunks[k.c.Grid.ChunkFromKey(t.chunk)]
+		k.differ(cl, t.id, holds && cl.Entities[t.id] == nil, "does not see entity %v at %v, though it was sent chunk %v", t.id, t.at, k.c.Grid.ChunkFromKey(t.chunk))
+	}
+	if k.c.ticks%4 != 0 { // what should not be seen is looked for at every fourth tick
+		return
+	}
+	for _, id := range sortedEntities(&cl.Model) {
+		t := k.entities[id]
+		gone := t == nil || t.tick != k.c.ticks
+		k.differ(cl, id, gone, "sees entity %v, which nobody has", id)
+	}
+}
+
+func (k *checker) differ(cl *Client, id ecs.EntityID, differs bool, format string, args ...any) {
+	key := sight{cl, id}
+	if !differs {
+		if len(k.differs) > 0 {
+			delete(k.differs, key)
+		}
+		return
+	}
+	if k.differs[key]++; k.differs[key] > k.patience() {
+		k.broke(5, "account %d %s", cl.Account, fmt.Sprintf(format, args...))
+	}
+}
+
+// happened sees every transition of every node.
+func (k *checker) happened(n *Node, h zone.Happened) {
+	switch h.Point {
+	case zone.CallExecuted:
+		k.executed(n, h)
+	case zone.CommandExecuted:
+		k.commanded(n, h)
+	}
+}
+
+// executed asserts invariant 3 for inputs: one after the other; only the crash of an owner may undo some, and never those
+// whose results the client knows.
+func (k *checker) executed(n *Node, h zone.Happened) {
+	key := numbering{h.Account, h.Sender}
+	last := k.inputs[key]
+	if last == nil {
+		last = &executed{number: h.Number - 1, recoveries: h.Epoch.Recoveries}
+		k.inputs[key] = last
+		if cl := k.c.byAccount(h.Account); h.Number != 1 && (cl == nil || cl.Acked()+1 != h.Number) {
+			k.broke(3, "%s executed input %d of account %d first", n.Session(), h.Number, h.Account)
+		}
+	}
+	undone := h.Epoch.Recoveries > last.recoveries
+	switch {
+	case h.Number > last.number+1:
+		k.broke(3, "%s executed input %d of account %d after %d", n.Session(), h.Number, h.Account, last.number)
+	case h.Number <= last.number && !undone:
+		k.broke(3, "%s executed input %d of account %d again, after %d", n.Session(), h.Number, h.Account, last.number)
+	case h.Number <= last.number:
+		if cl := k.c.byAccount(h.Account); cl != nil && cl.Welcome != nil && cl.Welcome.SessionEpoch >= h.Sender && h.Number <= cl.Acked() && cl.loginEpoch() == h.Sender {
+			k.broke(3, "%s executed input %d of account %d again, whose result the client knows", n.Session(), h.Number, h.Account)
+		}
+	}
+	last.number, last.recoveries = h.Number, h.Epoch.Recoveries
+}
+
+// commanded asserts invariant 3 for the calls between entities.
+func (k *checker) commanded(n *Node, h zone.Happened) {
+	of := k.commands[h.Entity]
+	if of == nil {
+		of = map[ecs.EntityID]*executed{}
+		k.commands[h.Entity] = of
+	}
+	sender := ecs.EntityID(h.Sender)
+	last := of[sender]
+	if last == nil {
+		last = &executed{}
+		of[sender] = last
+	}
+	if h.Number <= last.number && h.Epoch.Recoveries <= last.recoveries {
+		k.broke(3, "%s executed command %d of entity %v on %v again, after %d", n.Session(), h.Number, sender, h.Entity, last.number)
+	}
+	last.number, last.recoveries = h.Number, h.Epoch.Recoveries
+}
+
+// said notes what a player says with an input, so that its hearers can be held against it.
+func (k *checker) said(cl *Client, number uint64) {
+	key := numbering{cl.Account, cl.loginEpoch()}
+	list := k.says[key]
+	for len(list) > 0 && list[len(list)-1] >= number { // the number was lost with a socket and is used again
+		list = list[:len(list)-1]
+	}
+	k.says[key] = append(list, number)
+}
+
+// listen asserts that what one player hears of another has no hole and no repeat while its stream is unbroken.
+func (k *checker) listen(cl *Client) {
+	for _, h := range cl.TakeHeard() {
+		var v voice
+		if _, err := fmt.Sscanf(h.Text, "%d.%d.%d", &v.login.account, &v.login.epoch, &v.number); err != nil {
+			continue
+		}
+		v.appeared, v.marks = h.Appeared, h.Marks
+		key := ear{cl.Account, h.Speaker}
+		last, known := k.heard[key]
+		k.heard[key] = v
+		if !known || last.appeared != v.appeared || last.marks != v.marks || last.login != v.login {
+			continue
+		}
+		if v.number <= last.number {
+			k.broke(4, "account %d heard input %d of account %d after %d", cl.Account, v.number, v.login.account, last.number)
+		}
+		for _, n := range k.says[v.login] {
+			if n > last.number && n < v.number {
+				k.broke(4, "account %d did not hear input %d of account %d, but %d and %d", cl.Account, n, v.login.account, last.number, v.number)
+			}
+		}
+	}
+}
+
+// loginEpoch names the numbering of a client's inputs: the session epoch of its last login that was no resume.
+func (cl *Client) loginEpoch() uint64 {
+	if cl.Welcome != nil && cl.Welcome != cl.numbered {
+		if !cl.Welcome.Resumed || cl.login == 0 {
+			cl.login = cl.Welcome.SessionEpoch
+		}
+		cl.numbered = cl.Welcome
+	}
+	return cl.login
+}
+
+func sortedEntities(m *client.Model) []ecs.EntityID {
+	ids := make([]ecs.EntityID, 0, len(m.Entities))
+	for id := range m.Entities {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func sortedChunks(m *client.Model) []torus.ChunkPos {
+	chunks := make([]torus.ChunkPos, 0, len(m.Chunks))
+	for c := range m.Chunks {
+		chunks = append(chunks, c)
+	}
+	slices.SortFunc(chunks, func(a, b torus.ChunkPos) int {
+		if a.Y != b.Y {
+			return int(a.Y - b.Y)
+		}
+		return int(a.X - b.X)
+	})
+	return chunks
+}
+
+// sayOf is the text by which hearers know the input.
+func sayOf(cl *Client, number uint64) *wire.Input {
+	return &wire.Input{Action: &wire.Input_Say{Say: &wire.Say{Text: fmt.Sprintf("%d.%d.%d", cl.Account, cl.loginEpoch(), number)}}}
+}

@@ -1,0 +1,5 @@
+package simtest
+
+import "errors"
+
+func (c *Cluster) buildNasty() error { return errors.New("not yet") }
