@@ -8,7 +8,7 @@ import (
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
-// outcome submits a request and returns where its answer and the time of it will be.
+// outcome is an answer and when it came. Code 0: not yet.
 type outcome struct {
 	zone.StoreAnswer
 	at time.Duration
@@ -127,19 +127,19 @@ func TestHalfOfTheTimeOutsLand(t *testing.T) {
 	}
 }
 
-// alone keeps a request from being heard of and lets it land late, whatever the seed: it looks for one.
-func alone(t *testing.T, run func(w world) bool) {
+// some runs worlds until one shows what is looked for.
+func some(t *testing.T, what string, run func(w world) bool) {
 	t.Helper()
-	for seed := range uint64(200) {
+	for seed := range uint64(300) {
 		if run(newWorld(seed)) {
 			return
 		}
 	}
-	t.Error("no seed lets the request land after its repeat")
+	t.Errorf("no seed shows %s", what)
 }
 
 func TestASaveThatLandsAfterItsRepeatIsDropped(t *testing.T) {
-	alone(t, func(w world) bool {
+	some(t, "a save after its repeat", func(w world) bool {
 		w.Put(record(1, ""))
 		c := w.Client("a#1")
 		w.SetTimeouts(1)
@@ -156,7 +156,7 @@ func TestASaveThatLandsAfterItsRepeatIsDropped(t *testing.T) {
 }
 
 func TestAClaimThatLandsAfterItsRepeatDoesNotWakeTheRecord(t *testing.T) {
-	alone(t, func(w world) bool {
+	some(t, "a claim after its repeat", func(w world) bool {
 		w.Put(record(1, ""))
 		c, to := w.Client("a#1"), zone.Epoch{Transfers: 1}
 		w.SetTimeouts(1)
@@ -174,7 +174,7 @@ func TestAClaimThatLandsAfterItsRepeatDoesNotWakeTheRecord(t *testing.T) {
 }
 
 func TestASessionClaimThatLandsAfterItsRepeatCountsOnce(t *testing.T) {
-	alone(t, func(w world) bool {
+	some(t, "a session claim after its repeat", func(w world) bool {
 		c := w.Client("a#1")
 		w.SetTimeouts(1)
 		w.do(c, session(1, 5, "s1"))
@@ -234,27 +234,111 @@ func TestWhatADeadClientHadNotSentIsLost(t *testing.T) {
 }
 
 func TestReadersMaySeeWhatAFailoverTakesBack(t *testing.T) {
-	for seed := range uint64(200) {
-		w := newWorld(seed)
+	some(t, "a reader what is taken back", func(w world) bool {
 		w.Put(record(1, "before"))
 		asked := w.submit(w.Client("a#1"), save(record(1, "seen")))
 		seen := w.submit(w.Client("b#1"), load(1))
-		for asked.Code == 0 && seen.Code == 0 {
+		for seen.Code == 0 {
 			w.pass(10 * time.Microsecond)
 		}
-		if asked.Code != 0 || string(seen.Record.Blob) != "seen" {
-			continue
+		if string(seen.Record.Blob) != "seen" || len(w.slots[keyOfEntity(1).slot()].tail) == 0 {
+			return false
 		}
 		w.FailoverAll()
 		w.pass(Timeout)
-		if got, _ := w.Record(1); asked.Code == zone.StoreUnavailable && string(got.Blob) == "before" {
-			if asked.at != Timeout {
-				t.Fatalf("answered at %v", asked.at)
-			}
-			return
+		if got, _ := w.Record(1); asked.Code != zone.StoreUnavailable || asked.at != Timeout || string(got.Blob) != "before" {
+			t.Fatalf("answered %+v, the record has %q", asked, got.Blob)
 		}
+		return true
+	})
+}
+
+// carriedOut lets time pass until the vault shows a record with this blob, and reports whether it did while nobody was
+// answered.
+func (w world) carriedOut(blob string, asked ...*outcome) bool {
+	for w.time.Now() < Timeout {
+		for _, o := range asked {
+			if o.Code != 0 {
+				return false
+			}
+		}
+		if got, _ := w.Record(1); string(got.Blob) == blob {
+			return true
+		}
+		w.pass(10 * time.Microsecond)
 	}
-	t.Error("no seed shows a reader what was taken back")
+	return false
+}
+
+func TestTheTailOfTwoClientsIsTakenBackNewestFirst(t *testing.T) {
+	some(t, "two saves in the tail", func(w world) bool {
+		w.Put(record(1, "before"))
+		a := w.submit(w.Client("a#1"), save(record(1, "a")))
+		if !w.carriedOut("a", a) {
+			return false
+		}
+		b := w.submit(w.Client("b#1"), save(record(1, "b")))
+		if !w.carriedOut("b", a, b) || len(w.slots[keyOfEntity(1).slot()].tail) != 2 {
+			return false
+		}
+		w.FailoverAll()
+		if got, _ := w.Record(1); string(got.Blob) != "before" || w.Counters().Undone != 2 {
+			t.Fatalf("the record has %q, %+v", got.Blob, w.Counters())
+		}
+		return true
+	})
+}
+
+func TestASaveThatWasTakenBackDoesNotStandInTheWayOfItsWritersOthers(t *testing.T) {
+	some(t, "a save that is taken back", func(w world) bool {
+		w.Put(record(1, "same"))
+		c := w.Client("a#1")
+		asked := w.submit(c, save(record(1, "same")))
+		for len(w.slots[keyOfEntity(1).slot()].tail) == 0 {
+			w.pass(10 * time.Microsecond)
+		}
+		w.FailoverAll()
+		w.pass(Timeout)
+		if s := w.tables.records[1]; asked.Code != zone.StoreUnavailable || s.writer != "" || s.number != 0 {
+			t.Fatalf("answered %+v, the record is %+v", asked, s)
+		}
+		return true
+	})
+}
+
+func TestAMasterThatWasNamedButNotDurablyIsTakenBack(t *testing.T) {
+	w := newWorld(1)
+	rec := record(1, "")
+	rec.Account = 8
+	asked := w.submit(w.Client("a#1"), create(rec))
+	for w.tables.accounts[8].master == 0 {
+		w.pass(10 * time.Microsecond)
+	}
+	w.FailoverAll()
+	if w.tables.accounts[8].master != 0 || w.Counters().Undone != 1 {
+		t.Errorf("the account is %+v, %+v", w.tables.accounts[8], w.Counters())
+	}
+	w.pass(time.Minute)
+	if asked.Code != zone.StoreUnavailable || len(w.Records()) != 0 {
+		t.Errorf("answered %+v, %d records", asked, len(w.Records()))
+	}
+}
+
+func TestWritesAfterAFailoverDoNotWaitForWhatItTookBack(t *testing.T) {
+	w := newWorld(1)
+	w.Put(record(1, ""))
+	c := w.Client("a#1")
+	w.SetSlow(1_000)
+	w.submit(c, save(record(1, "slow")))
+	for len(w.slots[keyOfEntity(1).slot()].tail) == 0 {
+		w.pass(time.Millisecond)
+	}
+	w.SetSlow(1)
+	w.FailoverAll()
+	start := w.time.Now()
+	if a := w.do(w.Client("b#1"), save(record(1, "fast"))); a.Code != zone.StoreOK || w.time.Now()-start > 50*time.Millisecond {
+		t.Errorf("answered %+v after %v", a, w.time.Now()-start)
+	}
 }
 
 func TestARepeatIsNotAcknowledgedBeforeTheFirstTryIsDurable(t *testing.T) {
@@ -276,7 +360,7 @@ func TestARepeatIsNotAcknowledgedBeforeTheFirstTryIsDurable(t *testing.T) {
 }
 
 func TestACreationThatWasCutOffIsGivenUpAfterItsGrace(t *testing.T) {
-	alone(t, func(w world) bool {
+	some(t, "a creation that is cut off", func(w world) bool {
 		lost, fresh := record(1, "lost"), record(2, "fresh")
 		lost.Account, fresh.Account = 8, 8
 		dying := w.Client("a#1")

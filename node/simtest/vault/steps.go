@@ -147,7 +147,7 @@ func (v *Vault) save(t *task) reply {
 		after := v.tables.records[id]
 		after.writer, after.number = t.client.session, t.number
 		v.tables.records[id] = after
-		r.undo = func() { v.tables.records[id] = before }
+		r.undo = func() { v.tables.records[id] = before } // the stamp, too, also where nothing else has changed
 	}
 	return r
 }

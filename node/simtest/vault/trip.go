@@ -158,7 +158,7 @@ func (t *trip) unheard() {
 
 func (t *trip) hear() {
 	switch {
-	case t.silent || t.over || t.client.dead:
+	case t.over || t.client.dead:
 	case t.client.vault.away:
 		t.unheard()
 	default:
