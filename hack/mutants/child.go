@@ -12,13 +12,13 @@ import (
 // childPatience is how long a program may take to end when it is asked to.
 const childPatience = 5 * time.Second
 
-// child is a program that ends with ctx, with all that it started.
+// child is a program that is asked to end with ctx, with all that it started; so go removes what it built half.
 func child(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = childPatience
 	return cmd
 }

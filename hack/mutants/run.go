@@ -145,7 +145,7 @@ func soak(ctx context.Context, binary, dir string, s seeds, limit time.Duration)
 	if enough {
 		cancel()
 	}
-	_, copied := io.Copy(io.Discard, out)
+	out.Close() // what it says after that is of no use
 	err := <-ended
 	switch {
 	case ctx.Err() != nil:
@@ -155,7 +155,7 @@ func soak(ctx context.Context, binary, dir string, s seeds, limit time.Duration)
 		o.Verdict, o.Detail = late, fmt.Sprintf("the time limit of %v ended it", limit)
 		return o, nil
 	}
-	return t.judge(errors.Join(err, copied)), nil
+	return t.judge(err), nil
 }
 
 // follow reads lines until the transcript has enough, or the end.
