@@ -121,6 +121,16 @@ func (s *sim) sendCommands() {
 	s.commands.open = kept
 }
 
+// openCommands is the number of unanswered commands of all entities that are here.
+func (s *sim) openCommands() (n int) {
+	for _, id := range s.commands.open {
+		if q := s.commands.queues.Get(id); q != nil {
+			n += q.Open()
+		}
+	}
+	return n
+}
+
 // sendOpen sends the commands of one entity to the holders of their targets' home regions. While there is none, or no
 // link to it, they stay.
 func (s *sim) sendOpen(id ecs.EntityID, q *route.CommandQueue) {

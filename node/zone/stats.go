@@ -5,7 +5,7 @@ import "time"
 // Stats count what an engine did since it was born. Gauges are set when they are read.
 type Stats struct {
 	// Gauges.
-	Entities, Players, Clients, Replicas, Regions, RegionsRecovering, Outgoing int
+	Entities, Players, Clients, Replicas, Regions, RegionsRecovering, Outgoing, CommandsOpen int
 
 	// Fence.
 	FencedSteps, TicksDropped, Panics uint64
@@ -78,6 +78,7 @@ func (e *Engine) Stats() Stats {
 	s.Entities, s.Replicas, s.Clients = e.sim.world.Len(), e.gate.replicas.Len(), len(e.gate.sessions)
 	s.Players = e.sim.players()
 	s.Outgoing = len(e.sim.outgoing.All())
+	s.CommandsOpen = e.sim.openCommands()
 	s.Regions, s.RegionsRecovering = e.sim.regionCounts()
 	c := e.gate.replicas.Counters
 	s.ReplicaStale, s.ReplicaForeign, s.ReplicaHeld = c.Stale, c.ForeignOwner, c.Held
