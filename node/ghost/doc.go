@@ -7,7 +7,10 @@
 //   - Frames of a new owner are held until the old owner signed off (Transferred), at most HoldTicks, or until the old
 //     owner's session is dead. So no client sees the new owner's state before the old owner's last, and nothing twice.
 //   - A transfer never makes an entity vanish.
-//   - When an owner dies its replicas stay, until the next holder's snapshot says otherwise.
+//   - When an owner dies its replicas stay, until the next holder's snapshot says otherwise and nobody else claims them for
+//     HoldTicks.
+//   - What was never sent, or lost with a stream that broke, is marked: the next update carries Reset.
+//   - What is gone stays gone: news of an older epoch, on a slower stream, do not bring it back.
 //
 // It keeps, per replica and tick, which components changed and which events happened, so that each update is encoded once
 // for all clients of this gateway.

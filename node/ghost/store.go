@@ -42,7 +42,9 @@ type Replica struct {
 	held       []held
 	heldSince  int64
 	resetNext  bool // the next news of the owner go on from an earlier state
+	unheard    bool // the owner before signed off, and nothing of this one has come
 	stale      bool // not confirmed by the snapshot that is under way
+	doubted    bool // another live owner speaks for its home
 	missing    bool // the snapshot that should have it does not; it may be in the next chunk's
 }
 
@@ -50,12 +52,6 @@ type component struct {
 	number uint32
 	since  int64 // tick at which body was true
 	body   []byte
-}
-
-type held struct {
-	from  string
-	frame Frame
-	tick  int64
 }
 
 // Vanished is a replica that is gone from this store since the last Settle.
@@ -66,7 +62,8 @@ type Vanished struct {
 	Reason  wire.VanishReason
 }
 
-// Unknown is a chunk of which an owner sent news about an entity that this store does not have: its snapshot is needed.
+// Unknown is a chunk of which an owner sent news about an entity that this store does not have, or no news about one that
+// it was said to have: its snapshot is needed.
 type Unknown struct {
 	Owner string
 	Chunk uint64
@@ -125,12 +122,21 @@ type Store struct {
 	holding   []ecs.EntityID
 	spare     []ecs.EntityID
 	unknown   []Unknown
-	missing   map[string][]ecs.EntityID // by the owner whose snapshot lacks them
+	missing   map[string][]ecs.EntityID  // by the owner whose snapshot lacks them
+	awaited   map[uint64][]string        // by chunk: the owners whose snapshot is on its way
+	claims    map[uint32][]claim         // by home: whose snapshots covered it, the newest last
+	doubts    []doubt                    // whose owner may be dead
+	unheard   []doubt                    // whose owner has not been heard of
+	buried    map[ecs.EntityID]ecs.Epoch // of what was removed: older news do not bring it back
+	graves    []grave                    // the same, oldest first
 }
 
 // New returns an empty store.
 func New(dead func(session string) bool, interested func(chunk, account uint64) bool) *Store {
-	return &Store{dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, missing: map[string][]ecs.EntityID{}}
+	return &Store{
+		dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, missing: map[string][]ecs.EntityID{},
+		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, buried: map[ecs.EntityID]ecs.Epoch{},
+	}
 }
 
 // Get returns a replica or nil.
@@ -145,6 +151,15 @@ func (s *Store) In(chunk uint64) []ecs.EntityID { return s.residents.In(chunk) }
 // Apply takes a frame of a session, received in this tick.
 func (s *Store) Apply(tick int64, from string, f *Frame) {
 	s.tick = tick
+	s.apply(from, f, s.late(from, f))
+}
+
+// late reports whether a frame answers a subscription: what its owner told before that took effect never came.
+func (s *Store) late(from string, f *Frame) bool {
+	return f.Kind == wire.EntityFrame_KIND_SNAPSHOT && slices.Contains(s.awaited[f.Chunk], from)
+}
+
+func (s *Store) apply(from string, f *Frame, late bool) {
 	r := s.replicas[f.Entity]
 	if r == nil {
 		s.applyToNobody(from, f)
@@ -155,21 +170,30 @@ func (s *Store) Apply(tick int64, from string, f *Frame) {
 		s.Counters.Stale++
 		s.observe(WasStale, f.Entity)
 	case r.Owner == from:
+		r.resetNext = r.resetNext || r.unheard && late
 		s.applyOwner(r, f)
-	case f.Epoch == r.Epoch:
+	case f.Epoch == r.Epoch && (f.Kind != wire.EntityFrame_KIND_SNAPSHOT || !s.dead(r.Owner)): // an heir may be offered what the dead had
 		s.Counters.ForeignOwner++
 		s.observe(WasForeign, f.Entity)
+	case s.dead(r.Owner) && len(r.held) > 0: // those came first
+		s.succeed(r)
+		s.apply(from, f, late)
 	case s.dead(r.Owner):
 		s.observe(Adopted, f.Entity)
 		s.adopt(r, from, f)
 	default:
-		s.hold(r, from, f)
+		s.hold(r, &held{from: from, frame: *f, tick: s.tick, late: late})
 	}
 }
 
 // applyToNobody: only what brings an entity makes a replica.
 func (s *Store) applyToNobody(from string, f *Frame) {
 	if !s.interested(f.Chunk, f.Account) {
+		return
+	}
+	if f.Epoch.Less(s.buried[f.Entity]) {
+		s.Counters.Stale++
+		s.observe(WasStale, f.Entity)
 		return
 	}
 	if f.Kind != wire.EntityFrame_KIND_SNAPSHOT {
@@ -182,6 +206,7 @@ func (s *Store) applyToNobody(from string, f *Frame) {
 	s.replicas[f.Entity] = r
 	s.residents.Move(f.Entity, f.Chunk)
 	s.applyOwner(r, f)
+	s.doubt(r)
 }
 
 // applyOwner applies a frame whose sender is the replica's owner.
@@ -198,7 +223,10 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		return
 	}
 	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
-	r.Reset = r.Reset || f.Reset || r.resetNext
+	if r.resetNext {
+		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it
+	}
+	r.Reset, r.unheard = r.Reset || f.Reset || r.resetNext, false
 	r.resetNext = r.resetNext && f.Kind != wire.EntityFrame_KIND_SNAPSHOT // until all of it has come
 	if !s.update(r, f) {
 		s.Counters.Malformed++
@@ -223,74 +251,6 @@ func (s *Store) leave(r *Replica, f *Frame) {
 func (s *Store) observe(e Event, id ecs.EntityID) {
 	if s.Observe != nil {
 		s.Observe(e, id)
-	}
-}
-
-// transfer is the old owner's sign-off: from here the new owner's messages count, those that came early first.
-func (s *Store) transfer(r *Replica, f *Frame) {
-	s.observe(SignedOff, r.Entity)
-	r.Owner, r.Epoch, r.Home, r.stale, r.missing = f.To, f.Epoch, f.Home, false, false
-	r.resetNext = r.resetNext || f.Reset
-	if !s.interested(f.Chunk, r.Account) {
-		s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
-		return
-	}
-	s.move(r, f.Chunk)
-	s.touch(r)
-	s.release(r)
-}
-
-// adopt makes the sender the owner: the old one is dead, or did not sign off in time.
-func (s *Store) adopt(r *Replica, from string, f *Frame) {
-	r.Owner, r.Epoch, r.resetNext = from, f.Epoch, true // what the old owner said last may never have come
-	s.applyOwner(r, f)
-}
-
-func (s *Store) hold(r *Replica, from string, f *Frame) {
-	if len(r.held) == 0 {
-		r.heldSince = s.tick
-		s.holding = append(s.holding, r.Entity)
-	}
-	if len(r.held) >= maxHeld {
-		s.Counters.Overflow++
-		return
-	}
-	s.Counters.Held++
-	s.observe(HeldBack, r.Entity)
-	r.held = append(r.held, held{from, *f, s.tick})
-}
-
-// release applies what was held for the replica, in the order it came.
-func (s *Store) release(r *Replica) {
-	if len(r.held) == 0 {
-		return
-	}
-	s.observe(Released, r.Entity)
-	frames := r.held
-	r.held = nil
-	now := s.tick
-	for i := range frames {
-		s.Apply(frames[i].tick, frames[i].from, &frames[i].frame)
-	}
-	s.tick = now
-}
-
-// Expire adopts the senders of frames that waited too long, or whose predecessor died. Call it once a tick.
-func (s *Store) Expire(tick int64) {
-	s.tick = tick
-	s.holding, s.spare = s.spare[:0], s.holding // what is held again meanwhile goes on a list of its own
-	for _, id := range s.spare {
-		r := s.replicas[id]
-		switch {
-		case r == nil || len(r.held) == 0:
-		case tick-r.heldSince < HoldTicks && !s.dead(r.Owner):
-			s.holding = append(s.holding, id)
-		default:
-			s.Counters.HoldExpired++
-			s.observe(Expired, id)
-			r.Owner, r.Epoch, r.resetNext = r.held[0].from, r.held[0].frame.Epoch, true
-			s.release(r)
-		}
 	}
 }
 
@@ -361,6 +321,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	if r.Moved {
 		chunk = r.Previous // nobody was told of the move yet
 	}
+	s.bury(r)
 	delete(s.replicas, r.Entity)
 	s.residents.Remove(r.Entity)
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason})
@@ -369,55 +330,12 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 // Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of
 // those who observe where it was.
 func (s *Store) Drop(chunk uint64) {
+	delete(s.awaited, chunk)
 	for _, id := range slices.Clone(s.residents.In(chunk)) {
 		if r := s.replicas[id]; !s.interested(chunk, r.Account) {
 			s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
 		}
 	}
-}
-
-// BeginSnapshot marks the replicas of an owner in a chunk: those that its snapshot does not confirm will vanish.
-func (s *Store) BeginSnapshot(chunk uint64, owner string) {
-	for _, id := range s.residents.In(chunk) {
-		if r := s.replicas[id]; r.Owner == owner {
-			r.stale = true
-		}
-	}
-}
-
-// Interrupted: the stream of an owner broke, so news of its replicas may be missing. The next ones may jump.
-func (s *Store) Interrupted(owner string) {
-	for _, r := range s.replicas {
-		if r.Owner == owner {
-			r.resetNext = true
-		}
-	}
-}
-
-// EndSnapshot notes what the snapshot of a chunk should have confirmed and did not: the owner's own replicas, and those of
-// dead owners at home in one of the regions that it covers. They may have moved to a chunk whose snapshot is still on its
-// way, so they stay until Sweep.
-func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
-	for _, id := range s.residents.In(chunk) {
-		r := s.replicas[id]
-		if slices.Contains(homes, r.Home) && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)) {
-			if !r.missing {
-				r.missing = true
-				s.missing[owner] = append(s.missing[owner], id)
-			}
-		}
-	}
-}
-
-// Sweep removes what all snapshots of an owner together did not confirm. Call it when none of them is on its way.
-func (s *Store) Sweep(owner string) {
-	for _, id := range s.missing[owner] {
-		if r := s.replicas[id]; r != nil && r.missing {
-			s.observe(Swept, id)
-			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
-		}
-	}
-	delete(s.missing, owner)
 }
 
 // Touched returns the replicas that changed since the last Settle, in the order of their first change. Replicas that were

@@ -204,6 +204,12 @@ func TestReplicasOfTheDeadStayUntilASnapshotCoversTheirHome(t *testing.T) {
 	w.EndSnapshot(1, "b", []uint32{4, 5})
 	w.Sweep("b")
 	w.deliver(t)
+	if w.Get(id) == nil {
+		t.Fatal("it vanished before who else has it could say so")
+	}
+	for range HoldTicks {
+		w.deliver(t)
+	}
 	if w.Get(id) != nil || !w.blinked {
 		t.Fatal("it stays though its home's new holder does not have it")
 	}

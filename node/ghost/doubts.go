@@ -1,0 +1,97 @@
+package ghost
+
+import (
+	"slices"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+)
+
+// graveTicks is how long the epoch of what was removed, and who spoke for a home before, are known: 30 s, more than one
+// link may lag behind another.
+const graveTicks = 600
+
+// claim is an owner that spoke for a home.
+type claim struct {
+	owner string
+	tick  int64
+}
+
+// doubt is a replica of which the store waits to hear.
+type doubt struct {
+	replica *Replica
+	since   int64
+}
+
+type grave struct {
+	entity ecs.EntityID
+	epoch  ecs.Epoch
+	tick   int64
+}
+
+// claim notes that an owner speaks for a home. Who did so before may be the one that is late: both are kept for a while.
+func (s *Store) claim(home uint32, owner string) {
+	kept := slices.DeleteFunc(s.claims[home], func(c claim) bool {
+		return c.owner == owner || s.dead(c.owner) || s.tick-c.tick >= graveTicks
+	})
+	s.claims[home] = append(kept, claim{owner, s.tick})
+}
+
+func (s *Store) contested(r *Replica) bool {
+	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool { return c.owner != r.Owner && !s.dead(c.owner) })
+}
+
+// doubt notes a replica whose home another live owner speaks for: when its own is dead it goes.
+func (s *Store) doubt(r *Replica) {
+	if !r.doubted && s.contested(r) {
+		r.doubted = true
+		s.doubts = append(s.doubts, doubt{r, s.tick})
+	}
+}
+
+// fade removes what dead owners left and nobody took over for as long as frames are held: the snapshot that lacks it may
+// be faster than the news of who has it.
+func (s *Store) fade() {
+	s.doubts = slices.DeleteFunc(s.doubts, func(d doubt) bool {
+		d.replica.doubted = s.replicas[d.replica.Entity] == d.replica && s.contested(d.replica)
+		return !d.replica.doubted
+	})
+	for i := range s.doubts {
+		d := &s.doubts[i]
+		switch r := d.replica; {
+		case !s.dead(r.Owner):
+			d.since = s.tick
+		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
+			s.observe(Swept, r.Entity)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+		}
+	}
+}
+
+// askUnheard: an owner that was named by the one before and is not heard of may have lost the entity before it was asked.
+func (s *Store) askUnheard() {
+	s.unheard = slices.DeleteFunc(s.unheard, func(d doubt) bool {
+		r := d.replica
+		due := s.tick-d.since >= HoldTicks
+		if due && r.unheard && s.replicas[r.Entity] == r {
+			s.unknown = append(s.unknown, Unknown{r.Owner, r.Chunk})
+		}
+		return due || !r.unheard
+	})
+}
+
+// bury remembers the epoch of what is removed: older news of it, on a slower stream, do not bring it back.
+func (s *Store) bury(r *Replica) {
+	s.buried[r.Entity] = r.Epoch
+	s.graves = append(s.graves, grave{r.Entity, r.Epoch, s.tick})
+}
+
+func (s *Store) forgetGraves() {
+	n := 0
+	for ; n < len(s.graves) && s.tick-s.graves[n].tick >= graveTicks; n++ {
+		if g := s.graves[n]; s.buried[g.entity] == g.epoch {
+			delete(s.buried, g.entity)
+		}
+	}
+	s.graves = s.graves[n:]
+}

@@ -1,0 +1,81 @@
+package ghost
+
+import (
+	"slices"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+)
+
+// BeginSnapshot marks the replicas of an owner in a chunk: those that its snapshot does not confirm will vanish.
+func (s *Store) BeginSnapshot(chunk uint64, owner string) {
+	for _, id := range s.residents.In(chunk) {
+		if r := s.replicas[id]; r.Owner == owner {
+			r.stale = true
+		}
+	}
+	if !slices.Contains(s.awaited[chunk], owner) {
+		s.awaited[chunk] = append(s.awaited[chunk], owner)
+	}
+}
+
+// Interrupted: the stream of an owner broke, so news of its replicas may be missing. The next ones may jump.
+func (s *Store) Interrupted(owner string) {
+	for _, r := range s.replicas {
+		if r.Owner == owner {
+			r.resetNext = true
+		}
+		if r.holds(owner) {
+			r.breakOff(owner)
+		}
+	}
+}
+
+// EndSnapshot notes what the snapshot of a chunk should have confirmed and did not: the owner's own replicas, and those of
+// dead owners at home in one of the regions that it covers. They may have moved to a chunk whose snapshot is still on its way, so
+// they stay until Sweep.
+func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
+	s.answered(chunk, owner)
+	for _, home := range homes {
+		s.claim(home, owner)
+	}
+	for _, id := range s.residents.In(chunk) {
+		r := s.replicas[id]
+		switch {
+		case !slices.Contains(homes, r.Home) || r.missing:
+		case r.Owner != owner && !s.dead(r.Owner): // one of them is late
+			s.doubt(r)
+		case r.Owner != owner || r.stale:
+			r.missing = true
+			s.missing[owner] = append(s.missing[owner], id)
+		}
+	}
+}
+
+func (s *Store) answered(chunk uint64, owner string) {
+	owners := s.awaited[chunk]
+	if i := slices.Index(owners, owner); i >= 0 {
+		owners = slices.Delete(owners, i, i+1)
+	}
+	if len(owners) > 0 {
+		s.awaited[chunk] = owners
+	} else {
+		delete(s.awaited, chunk)
+	}
+}
+
+// Sweep removes what all snapshots of an owner together did not confirm. Call it when none of them is on its way. What was
+// a dead owner's goes when nobody says for as long as frames are held that it is his.
+func (s *Store) Sweep(owner string) {
+	for _, id := range s.missing[owner] {
+		switch r := s.replicas[id]; {
+		case r == nil || !r.missing:
+		case r.Owner != owner:
+			r.missing = false
+			s.doubt(r)
+		default:
+			s.observe(Swept, id)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+		}
+	}
+	delete(s.missing, owner)
+}
