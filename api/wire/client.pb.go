@@ -106,7 +106,7 @@ func (x Disconnected_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Disconnected_Reason.Descriptor instead.
 func (Disconnected_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{12, 0}
+	return file_client_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type InputResult_Code int32
@@ -161,7 +161,7 @@ func (x InputResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InputResult_Code.Descriptor instead.
 func (InputResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{16, 0}
+	return file_client_proto_rawDescGZIP(), []int{17, 0}
 }
 
 type ChunkData_Encoding int32
@@ -216,7 +216,7 @@ func (x ChunkData_Encoding) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChunkData_Encoding.Descriptor instead.
 func (ChunkData_Encoding) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{18, 0}
+	return file_client_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type ClientEnvelope struct {
@@ -552,6 +552,7 @@ type Input struct {
 	//	*Input_Move
 	//	*Input_Stop
 	//	*Input_Say
+	//	*Input_Recall
 	Action        isInput_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -628,6 +629,15 @@ func (x *Input) GetSay() *Say {
 	return nil
 }
 
+func (x *Input) GetRecall() *Recall {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Recall); ok {
+			return x.Recall
+		}
+	}
+	return nil
+}
+
 type isInput_Action interface {
 	isInput_Action()
 }
@@ -644,11 +654,54 @@ type Input_Say struct {
 	Say *Say `protobuf:"bytes,12,opt,name=say,proto3,oneof"`
 }
 
+type Input_Recall struct {
+	Recall *Recall `protobuf:"bytes,13,opt,name=recall,proto3,oneof"`
+}
+
 func (*Input_Move) isInput_Action() {}
 
 func (*Input_Stop) isInput_Action() {}
 
 func (*Input_Say) isInput_Action() {}
+
+func (*Input_Recall) isInput_Action() {}
+
+// Recall takes the master back to its birthplace, however far that is: the way out for one that is stuck.
+type Recall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recall) Reset() {
+	*x = Recall{}
+	mi := &file_client_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recall) ProtoMessage() {}
+
+func (x *Recall) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recall.ProtoReflect.Descriptor instead.
+func (*Recall) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{5}
+}
 
 // Move walks along waypoints.
 type Move struct {
@@ -663,7 +716,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_client_proto_msgTypes[5]
+	mi := &file_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +728,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[5]
+	mi := &file_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +741,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{5}
+	return file_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Move) GetWaypoints() []uint32 {
@@ -713,7 +766,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_client_proto_msgTypes[6]
+	mi := &file_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +778,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[6]
+	mi := &file_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +791,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{6}
+	return file_client_proto_rawDescGZIP(), []int{7}
 }
 
 type Say struct {
@@ -750,7 +803,7 @@ type Say struct {
 
 func (x *Say) Reset() {
 	*x = Say{}
-	mi := &file_client_proto_msgTypes[7]
+	mi := &file_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +815,7 @@ func (x *Say) String() string {
 func (*Say) ProtoMessage() {}
 
 func (x *Say) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[7]
+	mi := &file_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +828,7 @@ func (x *Say) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Say.ProtoReflect.Descriptor instead.
 func (*Say) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{7}
+	return file_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Say) GetText() string {
@@ -796,7 +849,7 @@ type ChunkRequest struct {
 
 func (x *ChunkRequest) Reset() {
 	*x = ChunkRequest{}
-	mi := &file_client_proto_msgTypes[8]
+	mi := &file_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +861,7 @@ func (x *ChunkRequest) String() string {
 func (*ChunkRequest) ProtoMessage() {}
 
 func (x *ChunkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[8]
+	mi := &file_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +874,7 @@ func (x *ChunkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkRequest.ProtoReflect.Descriptor instead.
 func (*ChunkRequest) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{8}
+	return file_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChunkRequest) GetChunks() []uint32 {
@@ -840,7 +893,7 @@ type Logout struct {
 
 func (x *Logout) Reset() {
 	*x = Logout{}
-	mi := &file_client_proto_msgTypes[9]
+	mi := &file_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +905,7 @@ func (x *Logout) String() string {
 func (*Logout) ProtoMessage() {}
 
 func (x *Logout) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[9]
+	mi := &file_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +918,7 @@ func (x *Logout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logout.ProtoReflect.Descriptor instead.
 func (*Logout) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{9}
+	return file_client_proto_rawDescGZIP(), []int{10}
 }
 
 type ServerEnvelope struct {
@@ -888,7 +941,7 @@ type ServerEnvelope struct {
 
 func (x *ServerEnvelope) Reset() {
 	*x = ServerEnvelope{}
-	mi := &file_client_proto_msgTypes[10]
+	mi := &file_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +953,7 @@ func (x *ServerEnvelope) String() string {
 func (*ServerEnvelope) ProtoMessage() {}
 
 func (x *ServerEnvelope) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[10]
+	mi := &file_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +966,7 @@ func (x *ServerEnvelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerEnvelope.ProtoReflect.Descriptor instead.
 func (*ServerEnvelope) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{10}
+	return file_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServerEnvelope) GetMessage() isServerEnvelope_Message {
@@ -1085,7 +1138,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_client_proto_msgTypes[11]
+	mi := &file_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1150,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[11]
+	mi := &file_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1163,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{11}
+	return file_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Welcome) GetProtocolVersion() uint32 {
@@ -1208,7 +1261,7 @@ type Disconnected struct {
 
 func (x *Disconnected) Reset() {
 	*x = Disconnected{}
-	mi := &file_client_proto_msgTypes[12]
+	mi := &file_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1273,7 @@ func (x *Disconnected) String() string {
 func (*Disconnected) ProtoMessage() {}
 
 func (x *Disconnected) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[12]
+	mi := &file_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1286,7 @@ func (x *Disconnected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnected.ProtoReflect.Descriptor instead.
 func (*Disconnected) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{12}
+	return file_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Disconnected) GetReason() Disconnected_Reason {
@@ -1259,7 +1312,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_client_proto_msgTypes[13]
+	mi := &file_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1324,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[13]
+	mi := &file_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1337,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{13}
+	return file_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Pong) GetNonce() uint64 {
@@ -1310,7 +1363,7 @@ type StateBatch struct {
 
 func (x *StateBatch) Reset() {
 	*x = StateBatch{}
-	mi := &file_client_proto_msgTypes[14]
+	mi := &file_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1375,7 @@ func (x *StateBatch) String() string {
 func (*StateBatch) ProtoMessage() {}
 
 func (x *StateBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[14]
+	mi := &file_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1388,7 @@ func (x *StateBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateBatch.ProtoReflect.Descriptor instead.
 func (*StateBatch) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{14}
+	return file_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StateBatch) GetSequence() uint64 {
@@ -1382,7 +1435,7 @@ type EntityUpdate struct {
 
 func (x *EntityUpdate) Reset() {
 	*x = EntityUpdate{}
-	mi := &file_client_proto_msgTypes[15]
+	mi := &file_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1447,7 @@ func (x *EntityUpdate) String() string {
 func (*EntityUpdate) ProtoMessage() {}
 
 func (x *EntityUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[15]
+	mi := &file_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1460,7 @@ func (x *EntityUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityUpdate.ProtoReflect.Descriptor instead.
 func (*EntityUpdate) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{15}
+	return file_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EntityUpdate) GetEntity() uint64 {
@@ -1463,7 +1516,7 @@ type InputResult struct {
 
 func (x *InputResult) Reset() {
 	*x = InputResult{}
-	mi := &file_client_proto_msgTypes[16]
+	mi := &file_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1528,7 @@ func (x *InputResult) String() string {
 func (*InputResult) ProtoMessage() {}
 
 func (x *InputResult) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[16]
+	mi := &file_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1541,7 @@ func (x *InputResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputResult.ProtoReflect.Descriptor instead.
 func (*InputResult) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{16}
+	return file_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InputResult) GetNumber() uint64 {
@@ -1526,7 +1579,7 @@ type ChunkManifest struct {
 
 func (x *ChunkManifest) Reset() {
 	*x = ChunkManifest{}
-	mi := &file_client_proto_msgTypes[17]
+	mi := &file_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1591,7 @@ func (x *ChunkManifest) String() string {
 func (*ChunkManifest) ProtoMessage() {}
 
 func (x *ChunkManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[17]
+	mi := &file_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1604,7 @@ func (x *ChunkManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkManifest.ProtoReflect.Descriptor instead.
 func (*ChunkManifest) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{17}
+	return file_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ChunkManifest) GetReset_() bool {
@@ -1588,7 +1641,7 @@ type ChunkData struct {
 
 func (x *ChunkData) Reset() {
 	*x = ChunkData{}
-	mi := &file_client_proto_msgTypes[18]
+	mi := &file_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1653,7 @@ func (x *ChunkData) String() string {
 func (*ChunkData) ProtoMessage() {}
 
 func (x *ChunkData) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[18]
+	mi := &file_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1666,7 @@ func (x *ChunkData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkData.ProtoReflect.Descriptor instead.
 func (*ChunkData) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{18}
+	return file_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ChunkData) GetX() uint32 {
@@ -1661,7 +1714,7 @@ type Resync struct {
 
 func (x *Resync) Reset() {
 	*x = Resync{}
-	mi := &file_client_proto_msgTypes[19]
+	mi := &file_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1726,7 @@ func (x *Resync) String() string {
 func (*Resync) ProtoMessage() {}
 
 func (x *Resync) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[19]
+	mi := &file_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1739,7 @@ func (x *Resync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resync.ProtoReflect.Descriptor instead.
 func (*Resync) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{19}
+	return file_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Resync) GetDetail() string {
@@ -1706,7 +1759,7 @@ type Reconnect struct {
 
 func (x *Reconnect) Reset() {
 	*x = Reconnect{}
-	mi := &file_client_proto_msgTypes[20]
+	mi := &file_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1771,7 @@ func (x *Reconnect) String() string {
 func (*Reconnect) ProtoMessage() {}
 
 func (x *Reconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[20]
+	mi := &file_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1784,7 @@ func (x *Reconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconnect.ProtoReflect.Descriptor instead.
 func (*Reconnect) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{20}
+	return file_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Reconnect) GetWithinSeconds() uint32 {
@@ -1766,14 +1819,16 @@ const file_client_proto_rawDesc = "" +
 	"\x01y\x18\x02 \x01(\rR\x01y\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\rR\brevision\"\x1c\n" +
 	"\x04Ping\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\"\xbc\x01\n" +
+	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\"\xf4\x01\n" +
 	"\x05Input\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x120\n" +
 	"\x04move\x18\n" +
 	" \x01(\v2\x1a.spatialcells.wire.v1.MoveH\x00R\x04move\x120\n" +
 	"\x04stop\x18\v \x01(\v2\x1a.spatialcells.wire.v1.StopH\x00R\x04stop\x12-\n" +
-	"\x03say\x18\f \x01(\v2\x19.spatialcells.wire.v1.SayH\x00R\x03sayB\b\n" +
-	"\x06action\"<\n" +
+	"\x03say\x18\f \x01(\v2\x19.spatialcells.wire.v1.SayH\x00R\x03say\x126\n" +
+	"\x06recall\x18\r \x01(\v2\x1c.spatialcells.wire.v1.RecallH\x00R\x06recallB\b\n" +
+	"\x06action\"\b\n" +
+	"\x06Recall\"<\n" +
 	"\x04Move\x12\x1c\n" +
 	"\twaypoints\x18\x01 \x03(\rR\twaypoints\x12\x16\n" +
 	"\x06append\x18\x02 \x01(\bR\x06append\"\x06\n" +
@@ -1889,7 +1944,7 @@ func file_client_proto_rawDescGZIP() []byte {
 }
 
 var file_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_client_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_client_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_client_proto_goTypes = []any{
 	(Disconnected_Reason)(0), // 0: spatialcells.wire.v1.Disconnected.Reason
 	(InputResult_Code)(0),    // 1: spatialcells.wire.v1.InputResult.Code
@@ -1899,57 +1954,59 @@ var file_client_proto_goTypes = []any{
 	(*HeldChunk)(nil),        // 5: spatialcells.wire.v1.HeldChunk
 	(*Ping)(nil),             // 6: spatialcells.wire.v1.Ping
 	(*Input)(nil),            // 7: spatialcells.wire.v1.Input
-	(*Move)(nil),             // 8: spatialcells.wire.v1.Move
-	(*Stop)(nil),             // 9: spatialcells.wire.v1.Stop
-	(*Say)(nil),              // 10: spatialcells.wire.v1.Say
-	(*ChunkRequest)(nil),     // 11: spatialcells.wire.v1.ChunkRequest
-	(*Logout)(nil),           // 12: spatialcells.wire.v1.Logout
-	(*ServerEnvelope)(nil),   // 13: spatialcells.wire.v1.ServerEnvelope
-	(*Welcome)(nil),          // 14: spatialcells.wire.v1.Welcome
-	(*Disconnected)(nil),     // 15: spatialcells.wire.v1.Disconnected
-	(*Pong)(nil),             // 16: spatialcells.wire.v1.Pong
-	(*StateBatch)(nil),       // 17: spatialcells.wire.v1.StateBatch
-	(*EntityUpdate)(nil),     // 18: spatialcells.wire.v1.EntityUpdate
-	(*InputResult)(nil),      // 19: spatialcells.wire.v1.InputResult
-	(*ChunkManifest)(nil),    // 20: spatialcells.wire.v1.ChunkManifest
-	(*ChunkData)(nil),        // 21: spatialcells.wire.v1.ChunkData
-	(*Resync)(nil),           // 22: spatialcells.wire.v1.Resync
-	(*Reconnect)(nil),        // 23: spatialcells.wire.v1.Reconnect
-	(*ComponentUpdate)(nil),  // 24: spatialcells.wire.v1.ComponentUpdate
-	(*EntityEvent)(nil),      // 25: spatialcells.wire.v1.EntityEvent
-	(VanishReason)(0),        // 26: spatialcells.wire.v1.VanishReason
+	(*Recall)(nil),           // 8: spatialcells.wire.v1.Recall
+	(*Move)(nil),             // 9: spatialcells.wire.v1.Move
+	(*Stop)(nil),             // 10: spatialcells.wire.v1.Stop
+	(*Say)(nil),              // 11: spatialcells.wire.v1.Say
+	(*ChunkRequest)(nil),     // 12: spatialcells.wire.v1.ChunkRequest
+	(*Logout)(nil),           // 13: spatialcells.wire.v1.Logout
+	(*ServerEnvelope)(nil),   // 14: spatialcells.wire.v1.ServerEnvelope
+	(*Welcome)(nil),          // 15: spatialcells.wire.v1.Welcome
+	(*Disconnected)(nil),     // 16: spatialcells.wire.v1.Disconnected
+	(*Pong)(nil),             // 17: spatialcells.wire.v1.Pong
+	(*StateBatch)(nil),       // 18: spatialcells.wire.v1.StateBatch
+	(*EntityUpdate)(nil),     // 19: spatialcells.wire.v1.EntityUpdate
+	(*InputResult)(nil),      // 20: spatialcells.wire.v1.InputResult
+	(*ChunkManifest)(nil),    // 21: spatialcells.wire.v1.ChunkManifest
+	(*ChunkData)(nil),        // 22: spatialcells.wire.v1.ChunkData
+	(*Resync)(nil),           // 23: spatialcells.wire.v1.Resync
+	(*Reconnect)(nil),        // 24: spatialcells.wire.v1.Reconnect
+	(*ComponentUpdate)(nil),  // 25: spatialcells.wire.v1.ComponentUpdate
+	(*EntityEvent)(nil),      // 26: spatialcells.wire.v1.EntityEvent
+	(VanishReason)(0),        // 27: spatialcells.wire.v1.VanishReason
 }
 var file_client_proto_depIdxs = []int32{
 	4,  // 0: spatialcells.wire.v1.ClientEnvelope.authenticate:type_name -> spatialcells.wire.v1.Authenticate
 	6,  // 1: spatialcells.wire.v1.ClientEnvelope.ping:type_name -> spatialcells.wire.v1.Ping
 	7,  // 2: spatialcells.wire.v1.ClientEnvelope.input:type_name -> spatialcells.wire.v1.Input
-	11, // 3: spatialcells.wire.v1.ClientEnvelope.chunk_request:type_name -> spatialcells.wire.v1.ChunkRequest
-	12, // 4: spatialcells.wire.v1.ClientEnvelope.logout:type_name -> spatialcells.wire.v1.Logout
+	12, // 3: spatialcells.wire.v1.ClientEnvelope.chunk_request:type_name -> spatialcells.wire.v1.ChunkRequest
+	13, // 4: spatialcells.wire.v1.ClientEnvelope.logout:type_name -> spatialcells.wire.v1.Logout
 	5,  // 5: spatialcells.wire.v1.Authenticate.held:type_name -> spatialcells.wire.v1.HeldChunk
-	8,  // 6: spatialcells.wire.v1.Input.move:type_name -> spatialcells.wire.v1.Move
-	9,  // 7: spatialcells.wire.v1.Input.stop:type_name -> spatialcells.wire.v1.Stop
-	10, // 8: spatialcells.wire.v1.Input.say:type_name -> spatialcells.wire.v1.Say
-	14, // 9: spatialcells.wire.v1.ServerEnvelope.welcome:type_name -> spatialcells.wire.v1.Welcome
-	15, // 10: spatialcells.wire.v1.ServerEnvelope.disconnected:type_name -> spatialcells.wire.v1.Disconnected
-	16, // 11: spatialcells.wire.v1.ServerEnvelope.pong:type_name -> spatialcells.wire.v1.Pong
-	17, // 12: spatialcells.wire.v1.ServerEnvelope.batch:type_name -> spatialcells.wire.v1.StateBatch
-	19, // 13: spatialcells.wire.v1.ServerEnvelope.result:type_name -> spatialcells.wire.v1.InputResult
-	20, // 14: spatialcells.wire.v1.ServerEnvelope.manifest:type_name -> spatialcells.wire.v1.ChunkManifest
-	21, // 15: spatialcells.wire.v1.ServerEnvelope.chunk:type_name -> spatialcells.wire.v1.ChunkData
-	22, // 16: spatialcells.wire.v1.ServerEnvelope.resync:type_name -> spatialcells.wire.v1.Resync
-	23, // 17: spatialcells.wire.v1.ServerEnvelope.reconnect:type_name -> spatialcells.wire.v1.Reconnect
-	0,  // 18: spatialcells.wire.v1.Disconnected.reason:type_name -> spatialcells.wire.v1.Disconnected.Reason
-	18, // 19: spatialcells.wire.v1.StateBatch.updates:type_name -> spatialcells.wire.v1.EntityUpdate
-	24, // 20: spatialcells.wire.v1.EntityUpdate.components:type_name -> spatialcells.wire.v1.ComponentUpdate
-	25, // 21: spatialcells.wire.v1.EntityUpdate.events:type_name -> spatialcells.wire.v1.EntityEvent
-	26, // 22: spatialcells.wire.v1.EntityUpdate.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	1,  // 23: spatialcells.wire.v1.InputResult.code:type_name -> spatialcells.wire.v1.InputResult.Code
-	2,  // 24: spatialcells.wire.v1.ChunkData.encoding:type_name -> spatialcells.wire.v1.ChunkData.Encoding
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	9,  // 6: spatialcells.wire.v1.Input.move:type_name -> spatialcells.wire.v1.Move
+	10, // 7: spatialcells.wire.v1.Input.stop:type_name -> spatialcells.wire.v1.Stop
+	11, // 8: spatialcells.wire.v1.Input.say:type_name -> spatialcells.wire.v1.Say
+	8,  // 9: spatialcells.wire.v1.Input.recall:type_name -> spatialcells.wire.v1.Recall
+	15, // 10: spatialcells.wire.v1.ServerEnvelope.welcome:type_name -> spatialcells.wire.v1.Welcome
+	16, // 11: spatialcells.wire.v1.ServerEnvelope.disconnected:type_name -> spatialcells.wire.v1.Disconnected
+	17, // 12: spatialcells.wire.v1.ServerEnvelope.pong:type_name -> spatialcells.wire.v1.Pong
+	18, // 13: spatialcells.wire.v1.ServerEnvelope.batch:type_name -> spatialcells.wire.v1.StateBatch
+	20, // 14: spatialcells.wire.v1.ServerEnvelope.result:type_name -> spatialcells.wire.v1.InputResult
+	21, // 15: spatialcells.wire.v1.ServerEnvelope.manifest:type_name -> spatialcells.wire.v1.ChunkManifest
+	22, // 16: spatialcells.wire.v1.ServerEnvelope.chunk:type_name -> spatialcells.wire.v1.ChunkData
+	23, // 17: spatialcells.wire.v1.ServerEnvelope.resync:type_name -> spatialcells.wire.v1.Resync
+	24, // 18: spatialcells.wire.v1.ServerEnvelope.reconnect:type_name -> spatialcells.wire.v1.Reconnect
+	0,  // 19: spatialcells.wire.v1.Disconnected.reason:type_name -> spatialcells.wire.v1.Disconnected.Reason
+	19, // 20: spatialcells.wire.v1.StateBatch.updates:type_name -> spatialcells.wire.v1.EntityUpdate
+	25, // 21: spatialcells.wire.v1.EntityUpdate.components:type_name -> spatialcells.wire.v1.ComponentUpdate
+	26, // 22: spatialcells.wire.v1.EntityUpdate.events:type_name -> spatialcells.wire.v1.EntityEvent
+	27, // 23: spatialcells.wire.v1.EntityUpdate.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	1,  // 24: spatialcells.wire.v1.InputResult.code:type_name -> spatialcells.wire.v1.InputResult.Code
+	2,  // 25: spatialcells.wire.v1.ChunkData.encoding:type_name -> spatialcells.wire.v1.ChunkData.Encoding
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_client_proto_init() }
@@ -1969,8 +2026,9 @@ func file_client_proto_init() {
 		(*Input_Move)(nil),
 		(*Input_Stop)(nil),
 		(*Input_Say)(nil),
+		(*Input_Recall)(nil),
 	}
-	file_client_proto_msgTypes[10].OneofWrappers = []any{
+	file_client_proto_msgTypes[11].OneofWrappers = []any{
 		(*ServerEnvelope_Welcome)(nil),
 		(*ServerEnvelope_Disconnected)(nil),
 		(*ServerEnvelope_Pong)(nil),
@@ -1987,7 +2045,7 @@ func file_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_proto_rawDesc), len(file_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

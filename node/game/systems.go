@@ -25,6 +25,8 @@ type Env interface {
 	Moved(id ecs.EntityID)
 	// Offside reports whether an entity of that home may not go on from a position: its handoff is due.
 	Offside(id ecs.EntityID, at torus.Pos) bool
+	// Teleport takes the entity elsewhere, as soon as whoever owns that place takes it in.
+	Teleport(id ecs.EntityID, to torus.Pos)
 	// Emit publishes an event to all that observe the entity.
 	Emit(id ecs.EntityID, event *wire.EntityEvent)
 	// Command sends an order from an entity to another one, wherever that lives; home is the index of its home region as far
@@ -172,6 +174,8 @@ func (g *Game) Act(id ecs.EntityID, in *wire.Input) *wire.InputResult {
 		return result(in, g.move(id, a.Move))
 	case *wire.Input_Stop:
 		return result(in, g.stop(id))
+	case *wire.Input_Recall:
+		return result(in, g.goHome(id))
 	case *wire.Input_Say:
 		g.env.Emit(id, &wire.EntityEvent{Event: &wire.EntityEvent_Said{Said: &wire.Said{Text: a.Say.Text}}})
 		return result(in, nil)
@@ -213,6 +217,34 @@ func (g *Game) move(id ecs.EntityID, m *wire.Move) error {
 	path.Waypoints = points
 	g.env.Changed(id, NumberPath)
 	g.lead(id)
+	return nil
+}
+
+// Birthplace is where the master of an account enters the world, unless its login says otherwise, and where it is recalled
+// to.
+func Birthplace(g torus.Grid, account uint64) torus.Pos {
+	h := mix(account)
+	return torus.Pos{X: int64(h>>32) % g.SizeX(), Y: int64(h&0xffffffff) % g.SizeY()}
+}
+
+// mix spreads account numbers evenly: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+func mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// goHome recalls a master. It stands until it is there.
+func (g *Game) goHome(id ecs.EntityID) error {
+	acc := g.Account.Get(id)
+	if acc == nil {
+		return fmt.Errorf("entity %v has no birthplace", id)
+	}
+	if err := g.stop(id); err != nil {
+		return err
+	}
+	g.env.Teleport(id, Birthplace(g.grid, acc.ID))
 	return nil
 }
 

@@ -23,6 +23,9 @@ type Outgoing struct {
 	Epoch  ecs.Epoch
 	Region int    // target region index
 	Target string // session that the offer was last sent to
+	// Chunk is the key of the one that it stands in there; Jumped: it does not get there by walking.
+	Chunk  uint64
+	Jumped bool
 	// Offer is kept until the target says Durable.
 	Offer    *wire.Offer
 	Accepted bool

@@ -510,6 +510,20 @@ func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
 	}
 }
 
+// Observes lists the chunks that this node observes at a session, by key; ObservedBy those that a session observes here.
+func (e *Engine) Observes(session string) []uint64 {
+	var chunks []uint64
+	for _, chunk := range e.gate.observedChunks() {
+		if slices.Contains(e.gate.holders[chunk], session) {
+			chunks = append(chunks, chunk)
+		}
+	}
+	return chunks
+}
+
+// ObservedBy lists the chunks that a session observes here, by key.
+func (e *Engine) ObservedBy(session string) []uint64 { return e.sim.nodes.Chunks(session) }
+
 // RegionActive reports whether a region is held here and recovered.
 func (e *Engine) RegionActive(region int) bool {
 	r := e.sim.regions[region]

@@ -162,7 +162,7 @@ func (g *gate) spread() {
 			if back { // maybe elsewhere: its flush decides
 				s.touch(v.Entity)
 			} else {
-				s.vanish(v.Entity, v.Reason, false)
+				s.vanish(v.Entity, v.Reason, v.Reset)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/interest"
 	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
@@ -154,16 +155,7 @@ func (s *session) spawn() torus.Pos {
 	if s.info.Spawn != nil {
 		return s.gate.grid.Wrap(*s.info.Spawn)
 	}
-	h := mix(s.account)
-	return torus.Pos{X: int64(h>>32) % s.gate.grid.SizeX(), Y: int64(h&0xffffffff) % s.gate.grid.SizeY()}
-}
-
-// mix spreads account numbers evenly: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
-func mix(v uint64) uint64 {
-	v += 0x9e3779b97f4a7c15
-	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
-	v = (v ^ v>>27) * 0x94d049bb133111eb
-	return v ^ v>>31
+	return game.Birthplace(s.gate.grid, s.account)
 }
 
 // attachAgain (re)binds this session at the owner of its entity.

@@ -43,6 +43,7 @@ type saving struct {
 	next     int64
 	source   string        // who waits for Durable
 	takenAt  time.Duration // boot-time clock of the handoff
+	settling uint64        // the store request that must be answered before it may be handed over
 }
 
 // foreign are components of an entity that this version does not know: kept as bytes, saved and handed on.
@@ -75,6 +76,7 @@ type sim struct {
 	changed  []ecs.EntityID
 	offside  []ecs.EntityID
 	backOff  map[ecs.EntityID]int64
+	jumps    map[ecs.EntityID]torus.Pos // teleports that are not accepted yet
 	outgoing handoff.Book
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
@@ -88,7 +90,7 @@ type sim struct {
 
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
-		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, owed: map[burst]bool{}, failures: map[string]bool{},
+		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
 		regions: make([]*region, e.grid.Regions()),
 	}
 	s.game = game.New(s.world, e.grid, s)
@@ -252,6 +254,7 @@ func (s *sim) forget(id ecs.EntityID) {
 	}
 	s.residents.Remove(id)
 	delete(s.backOff, id)
+	delete(s.jumps, id)
 }
 
 // evict removes an entity that lives on elsewhere: nobody is told that it vanished.

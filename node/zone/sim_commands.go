@@ -144,7 +144,7 @@ func (s *sim) sendOpen(id ecs.EntityID, q *route.CommandQueue) {
 		t.Send(s.tick, via, func(c route.Command, after route.Number) {
 			if c.Repeated {
 				s.stats.CommandsResent++
-				s.at(Happened{Point: CommandResent, Entity: ecs.EntityID(t.Entity), Sender: uint64(id), Number: c.Number.N, Peer: via})
+				s.at(Happened{Point: CommandResent, Entity: ecs.EntityID(t.Entity), Sender: uint64(id), Number: reported(c.Number), Peer: via})
 			}
 			s.send(via, &wire.PeerMessage{Message: &wire.PeerMessage_Command{Command: &wire.Command{
 				Sender: uint64(id), Target: t.Entity, Number: wireNumber(c.Number), After: wireNumber(after), Region: uint32(t.Home), Order: c.Order,
@@ -235,7 +235,11 @@ func (s *sim) countCommand(a *wire.CommandAnswer, from string) {
 	default:
 		s.stats.CommandsElsewhere++
 	}
-	s.at(Happened{Point: point, Entity: ecs.EntityID(a.Target), Sender: a.Sender, Number: a.Number.GetN(), Peer: from})
+	h := Happened{Point: point, Entity: ecs.EntityID(a.Target), Sender: a.Sender, Number: reported(numberOf(a.Number)), Peer: from}
+	if here := s.authority.Get(h.Entity); here != nil {
+		h.Epoch = here.epoch
+	}
+	s.at(h)
 }
 
 // commandAnswered takes the answer to a command, as long as the sender is here and not frozen; else it is asked for again.
@@ -253,18 +257,18 @@ func (s *sim) commandAnswered(from string, m *wire.CommandAnswer) {
 	switch {
 	case t == nil:
 	case m.Code == wire.CommandAnswer_CODE_DONE:
-		s.obeyed(id, q, t, m)
+		s.obeyed(from, id, q, t, m)
 	case from == t.Via: // not of an owner before
 		s.commandDelayed(id, t, m)
 	}
 }
 
-func (s *sim) obeyed(id ecs.EntityID, q *route.CommandQueue, t *route.Target, m *wire.CommandAnswer) {
+func (s *sim) obeyed(from string, id ecs.EntityID, q *route.CommandQueue, t *route.Target, m *wire.CommandAnswer) {
 	if !q.Answer(m.Target, numberOf(m.Number)) {
 		return
 	}
 	s.stats.CommandsAnswered++
-	s.at(Happened{Point: CommandAnswered, Entity: ecs.EntityID(m.Target), Sender: m.Sender, Number: m.Number.GetN()})
+	s.at(Happened{Point: CommandAnswered, Entity: ecs.EntityID(m.Target), Sender: m.Sender, Number: reported(numberOf(m.Number)), Peer: from})
 	t.Home = int(m.Region)
 	s.dirty(id)
 	var res *wire.OrderResult
@@ -327,6 +331,9 @@ func (s *sim) giveUp(id ecs.EntityID, q *route.CommandQueue, target ecs.EntityID
 	s.game.Unreachable(id, target)
 	s.note("entity %v gives up %d commands to %v, which is at rest or no more", id, n, target)
 }
+
+// reported is a number as transitions tell it: one that rises over the lives of a sender.
+func reported(n route.Number) uint64 { return uint64(n.Life)<<56 | n.N&(1<<56-1) }
 
 func wireNumber(n route.Number) *wire.CommandNumber {
 	if n == (route.Number{}) {

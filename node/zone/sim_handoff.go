@@ -53,8 +53,15 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 		return false
 	}
 	a := s.authority.Get(id)
-	at := s.game.Position.Get(id).At
+	at, jumps := s.jumps[id]
+	if !jumps {
+		at = s.game.Position.Get(id).At
+	}
 	if partition.MayStand(s.grid, s.grid.ChunkOf(at), a.home) {
+		if jumps {
+			s.land(id, at)
+			return true
+		}
 		s.atEntity(HandoffTurnedBack, id, a.epoch, "")
 		s.Moved(id) // it turned round
 		return true
@@ -65,25 +72,31 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	case to == "":
 		return false
 	case to == s.self:
-		return s.rehome(id, a, target)
+		return s.rehome(id, a, target, at)
+	case s.settling(id):
+		s.atEntity(HandoffLocked, id, a.epoch, to)
+		return false
 	case !s.answers(to):
 		s.atEntity(HandoffUnanswered, id, a.epoch, to)
 		return false // not frozen for a peer that may not answer: it stays simulated in the overhang
 	default:
-		s.offer(id, a, index, to)
+		s.offer(id, a, index, to, at)
 		return true
 	}
 }
 
 // rehome is a handoff between two regions of this node: the same steps without the way.
-func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos) bool {
+func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos, at torus.Pos) bool {
 	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active {
 		return false
 	}
 	s.queue(id)
+	if _, jumps := s.jumps[id]; jumps {
+		s.land(id, at)
+	}
 	expect, from := a.epoch, a.home
 	a.epoch, a.home = a.epoch.Transferred(1), target
-	s.index(id, a, s.grid.ChunkKey(s.grid.ChunkOf(s.game.Position.Get(id).At)))
+	s.index(id, a, s.grid.ChunkKey(s.grid.ChunkOf(at)))
 	if sv := s.saving.Get(id); sv != nil {
 		sv.claimed = false
 		s.claimTransferred(id, expect)
@@ -94,16 +107,20 @@ func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos) bool
 	return true
 }
 
-func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string) {
+func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string, at torus.Pos) {
 	s.tell(id) // what happened before the freeze is told by this node
 	s.world.Frozen.Set(id, ecs.Frozen{})
 	source := s.grid.RegionIndex(a.home)
 	epoch := a.epoch.Transferred(1)
-	o := &handoff.Outgoing{Entity: id, Epoch: epoch, Region: target, Target: to, FrozenAt: s.boot, Offer: &wire.Offer{
+	_, jumps := s.jumps[id]
+	o := &handoff.Outgoing{Entity: id, Epoch: epoch, Region: target, Target: to, Chunk: s.grid.ChunkKey(s.grid.ChunkOf(at)), Jumped: jumps, FrozenAt: s.boot, Offer: &wire.Offer{
 		Entity: uint64(id), Epoch: wireEpoch(epoch), Expect: wireEpoch(a.epoch),
 		SourceRegion: uint32(source), SourceRegionEpoch: s.table.At(source).Epoch, TargetRegion: uint32(target),
-		Components: s.blobs(id, false),
+		Components: s.blobsAt(id, at),
 	}}
+	if jumps {
+		s.atEntity(HandoffTeleported, id, epoch, to)
+	}
 	s.outgoing.Begin(s.tick, o)
 	s.atEntity(HandoffOffered, id, epoch, to)
 	s.sendOffer(o)
@@ -202,6 +219,40 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	}
 }
 
+// Teleport makes an entity stand elsewhere: at once where its home allows it, else by a handoff whose offer carries the new
+// place. Until that is accepted it stays where it is; the observers of the old place hear of it then.
+func (s *sim) Teleport(id ecs.EntityID, to torus.Pos) {
+	s.jumps[id] = to
+	s.offside = append(s.offside, id)
+}
+
+// land is the arrival of a teleport on the same node.
+func (s *sim) land(id ecs.EntityID, at torus.Pos) {
+	delete(s.jumps, id)
+	st := s.queue(id)
+	st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
+	st.reset = true
+	s.game.Position.Get(id).At = at
+	s.Moved(id)
+	s.dirty(id)
+}
+
+// blobsAt encodes an entity as it will be at a place.
+func (s *sim) blobsAt(id ecs.EntityID, at torus.Pos) []*wire.ComponentBlob {
+	p := s.game.Position.Get(id)
+	here := p.At
+	p.At = at
+	list := s.blobs(id, false)
+	p.At = here
+	return list
+}
+
+// settling reports whether the store has yet to answer what decides about an entity: until then it stays.
+func (s *sim) settling(id ecs.EntityID) bool {
+	sv := s.saving.Get(id)
+	return sv != nil && sv.settling != 0
+}
+
 // takeBack: the target region came to this node while the entity was frozen for the one before.
 func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing, epoch ecs.Epoch, target int) {
 	if r := s.regions[target]; r == nil || !r.active {
@@ -214,6 +265,9 @@ func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing, epoch ecs.Epoch, ta
 	expect := a.epoch
 	s.unfreeze(id, o)
 	a.epoch, a.home = epoch.Transferred(1), s.grid.RegionAt(target) // the offered epoch may still reach the one before
+	if at, jumps := s.jumps[id]; jumps {
+		s.land(id, at)
+	}
 	s.Moved(id)
 	if sv := s.saving.Get(id); sv != nil {
 		sv.claimed = false
@@ -243,13 +297,12 @@ func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) 
 
 // signOff is the old owner's last word: observers count the new owner's messages from here.
 func (s *sim) signOff(to string, id ecs.EntityID, a *authority, o *handoff.Outgoing) {
-	chunk := s.grid.ChunkKey(s.grid.ChunkOf(s.game.Position.Get(id).At))
 	s.broadcastFrame(id, &ghost.Frame{
-		Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: o.Epoch, Chunk: chunk, Home: uint32(o.Region), To: to,
-		Reset: s.tick-o.FrozenTick > jumpTicks,
+		Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: o.Epoch, Chunk: o.Chunk, Home: uint32(o.Region), To: to,
+		Reset: o.Jumped || s.tick-o.FrozenTick > jumpTicks,
 	})
 	s.atEntity(SignOffSent, id, o.Epoch, to)
-	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: o.Epoch, Region: o.Region, To: to, Chunk: a.chunk, NewChunk: chunk})
+	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: o.Epoch, Region: o.Region, To: to, Chunk: a.chunk, NewChunk: o.Chunk})
 }
 
 // jumpTicks is how long an entity may stand frozen before it must be marked: observers walk it on meanwhile, a fifth of a

@@ -61,7 +61,12 @@ func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
 // master meanwhile.
 func (s *sim) restore(id ecs.EntityID) {
 	record := s.record(id, false)
+	settling := s.nextID + 1
+	s.saving.Get(id).settling = settling
 	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {
+		if sv := s.saving.Get(id); sv != nil && sv.settling == settling {
+			sv.settling = 0
+		}
 		now := s.authority.Get(id)
 		current := now != nil && now.epoch == record.Epoch
 		switch {
