@@ -186,13 +186,16 @@ type pod struct {
 // that lives on is Kill and Start with the same uid, and needs no revoke.) It panics if a process of the pod still runs: the
 // kubelet reports what it saw.
 func (a *API) PodDied(ordinal int) {
-	for _, p := range a.processes {
-		if p.ordinal == ordinal && p.pod == a.pods[ordinal].uid {
-			panic("leases: the pod of " + a.names[ordinal] + " is reported dead while its process runs")
-		}
+	if a.runs(ordinal, a.pods[ordinal].uid) {
+		panic("leases: the pod of " + a.names[ordinal] + " is reported dead while its process runs")
 	}
 	a.pods[ordinal].over, a.pods[ordinal].ended = true, a.now()
 	a.podChanged(ordinal)
+}
+
+// runs reports whether a process of a pod runs, stopped or not.
+func (a *API) runs(ordinal int, podUID string) bool {
+	return slices.ContainsFunc(a.processes, func(p *Process) bool { return p.ordinal == ordinal && p.pod == podUID })
 }
 
 // podChanged shows a pod to the operators, late.

@@ -42,8 +42,12 @@ type Process struct {
 }
 
 // Start begins a process of a node, in the pod of that uid. A pod of another uid replaces the one before, as the kubelet and
-// the StatefulSet controller see it; a process of that one may still run.
+// the StatefulSet controller see it; a process of that one may still run. In one pod a container starts only after its
+// predecessor has ended: Start panics if that is not so.
 func (a *API) Start(ordinal int, podUID string, clock Clock, ev Events) *Process {
+	if a.runs(ordinal, podUID) {
+		panic("leases: two processes at once in the pod of " + a.names[ordinal])
+	}
 	if a.pods[ordinal].uid != podUID {
 		a.pods[ordinal] = pod{uid: podUID}
 		a.podChanged(ordinal)

@@ -99,7 +99,7 @@ func (p *Process) publish() {
 	if err != nil {
 		panic("the region table does not fit its own grid: " + err.Error())
 	}
-	p.run(func() { p.ev.Table(table) })
+	p.tell(func() { p.ev.Table(table) })
 }
 
 // snapshot mirrors fence.ledger.table: a region whose holder is not a live session counts as free.
@@ -123,13 +123,12 @@ func (p *Process) snapshot() published {
 	return t
 }
 
-// setPeers mirrors link.SetPeers: who was live and is missing is dead for good, and its successor is somebody else. A
-// process that is ended in one of these events is told no more.
+// setPeers mirrors link.SetPeers: who was live and is missing is dead for good, and its successor is somebody else.
 func (p *Process) setPeers(before, live []int32) {
 	for ordinal, was := range before {
 		if was > p.buried[ordinal] && was != live[ordinal] && (life{ordinal, was}) != p.me {
 			p.buried[ordinal] = was
-			p.run(func() { p.ev.Dead(p.api.sessionID(life{ordinal, was})) })
+			p.tell(func() { p.ev.Dead(p.api.sessionID(life{ordinal, was})) })
 		}
 	}
 	for ordinal, now := range live {
@@ -138,8 +137,15 @@ func (p *Process) setPeers(before, live []int32) {
 			was = before[ordinal]
 		}
 		if now != was && now > p.buried[ordinal] && (life{ordinal, now}) != p.me {
-			p.run(func() { p.ev.Live(p.api.sessionID(life{ordinal, now})) })
+			p.tell(func() { p.ev.Live(p.api.sessionID(life{ordinal, now})) })
 		}
+	}
+}
+
+// tell tells the process something, unless it was ended in the event before.
+func (p *Process) tell(event func()) {
+	if !p.dead {
+		event()
 	}
 }
 

@@ -15,7 +15,7 @@ func (o *operator) ensureRegions(s *scene, then func(bool)) {
 	}
 	o.request(patience, func() (lease, outcome) {
 		for region := range s.regions {
-			if l := a.leases[a.regionSlot(region)]; !s.regions[region].exists() {
+			if l := a.leases[a.regionSlot(region)]; l.exists() {
 				s.regions[region] = l
 			}
 		}

@@ -63,7 +63,7 @@ func newSim(seed uint64, spoil func(*mutant)) *sim {
 	s.gap = time.Duration(2+seed%5*6) * time.Second
 	s.API = New(Options{
 		Timeline: s.tl, Rand: rand.New(rand.NewPCG(seed, 2)), World: "sim", Grid: grid, Nodes: simNodes,
-		Owner: func(region int) int { return region % simNodes }, Operators: 1 + int(seed%2), Redistribution: 3 * time.Second,
+		Owner: func(region int) int { return region % simNodes }, Operators: 1 + int(seed%2), Redistribution: time.Millisecond + time.Duration(seed%3)*2*time.Second,
 	})
 	if spoil != nil {
 		spoil(&s.mutant)
@@ -166,12 +166,12 @@ func (s *sim) trouble() {
 	if s.replacing[ordinal] {
 		return
 	}
-	switch s.rand.IntN(11) {
+	switch s.rand.IntN(12) {
 	case 0:
 		s.note("cut %d", ordinal)
 		s.CutNode(ordinal, true)
 		s.tl.After(s.some(40*time.Second), func() { s.CutNode(ordinal, false) })
-	case 1:
+	case 1, 11:
 		s.pause(p)
 	case 2:
 		s.note("kill %s", p.Session())
@@ -218,22 +218,20 @@ func (s *sim) trouble() {
 
 // pause stops a process. Some machines are slow before they stop, and have no network when they go on.
 func (s *sim) pause(p *actor) {
-	if s.rand.IntN(2) == 0 {
-		s.SetWeather(Weather{Slow: 0.8})
+	if s.rand.IntN(3) > 0 {
+		s.SetWeather(Weather{Slow: 1})
 	}
-	start := s.some(5 * time.Second)
-	end := start + s.some(30*time.Second)
+	start := RenewPeriod + s.some(5*time.Second)
+	end := start + s.some(45*time.Second)
 	s.tl.After(start, func() {
 		s.note("pause %s", p.Session())
+		s.SetWeather(Weather{})
 		p.Pause()
 	})
-	s.tl.After(end, func() {
-		s.SetWeather(Weather{})
-		p.Resume()
-	})
-	if s.rand.IntN(2) == 0 {
+	s.tl.After(end, p.Resume)
+	if s.rand.IntN(3) > 0 {
 		s.tl.After(start+s.some(end-start), func() { p.Cut(true) })
-		s.tl.After(end+s.some(10*time.Second), func() { p.Cut(false) })
+		s.tl.After(end+s.some(20*time.Second), func() { p.Cut(false) })
 	}
 }
 
@@ -337,7 +335,7 @@ func TestTheSimulationNoticesBrokenRules(t *testing.T) {
 		"a region taken whatever its version is":  func(m *mutant) { m.blindTake = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := range uint64(100) {
 				if s := simulate(seed, spoil); len(s.problems) > 0 {
 					t.Logf("seed %d: %s", seed, s.problems[0])
 					return

@@ -1,0 +1,310 @@
+package leases
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/simtest/timeline"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// stage is a World in calm weather: 4 nodes, 16 regions in rows, one operator.
+type stage struct {
+	*API
+	t  testing.TB
+	tl *timeline.Timeline
+}
+
+// player is a process that keeps what it was told.
+type player struct {
+	*Process
+	table      *partition.Table
+	lost       bool
+	live, dead []string
+}
+
+func newStage(t testing.TB) *stage {
+	grid, err := torus.NewGrid(4, 4, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, tl: &timeline.Timeline{}}
+	s.API = New(Options{
+		Timeline: s.tl, Rand: rand.New(rand.NewPCG(1, 1)), World: "sim", Grid: grid, Nodes: 4,
+		Owner: func(region int) int { return region / 4 }, Operators: 1,
+	})
+	return s
+}
+
+func (s *stage) enter(ordinal int, pod string) *player {
+	p := &player{}
+	p.Process = s.Start(ordinal, pod, &DriftClock{Timeline: s.tl, Offset: time.Hour, Rate: 1}, Events{
+		Lost:  func() { p.lost = true },
+		Table: func(t *partition.Table) { p.table = t },
+		Live:  func(session string) { p.live = append(p.live, session) },
+		Dead:  func(session string) { p.dead = append(p.dead, session) },
+	})
+	return p
+}
+
+// everybody starts all nodes and waits until they hold what is theirs.
+func (s *stage) everybody() []*player {
+	var players []*player
+	for ordinal := range 4 {
+		players = append(players, s.enter(ordinal, "first"))
+	}
+	s.pass(3 * time.Second)
+	return players
+}
+
+func (s *stage) pass(d time.Duration) { s.tl.Advance(s.tl.Now() + d) }
+
+// passUntil lets time pass until something is so, and returns how long it took.
+func (s *stage) passUntil(most time.Duration, so func() bool) time.Duration {
+	s.t.Helper()
+	began := s.tl.Now()
+	for !so() {
+		if s.tl.Now() > began+most {
+			s.t.Fatalf("still not so after %v", most)
+		}
+		s.pass(10 * time.Millisecond)
+	}
+	return s.tl.Now() - began
+}
+
+func (p *player) holds() []int {
+	if p.table == nil {
+		return nil
+	}
+	return p.table.AppendRegionsOf(nil, p.Session())
+}
+
+func within(t *testing.T, what string, got, least, most time.Duration) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s took %v, want %v to %v", what, got, least, most)
+	}
+}
+
+func TestNodesTakeWhatIsOrderedForThem(t *testing.T) {
+	s := newStage(t)
+	for ordinal, p := range s.everybody() {
+		if got, want := p.holds(), []int{4 * ordinal, 4*ordinal + 1, 4*ordinal + 2, 4*ordinal + 3}; !slices.Equal(got, want) {
+			t.Errorf("node %d holds %v, want %v", ordinal, got, want)
+		}
+		if len(p.live) != 3 || len(p.dead) != 0 {
+			t.Errorf("node %d was told %v live and %v dead, want its 3 peers live", ordinal, p.live, p.dead)
+		}
+	}
+	if session, epoch := s.Holder(5); session != "sim-zone-1#1" || epoch != 2 || s.Holding(1) != session {
+		t.Errorf("region 5 is held by %q, epoch %d; node 1 holds %q", session, epoch, s.Holding(1))
+	}
+}
+
+func TestANextContainerOfThePodTakesOverAtOnce(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	players[1].Kill()
+	p := s.enter(1, "first")
+	within(t, "taking over", s.passUntil(time.Minute, func() bool { return len(p.holds()) == 4 }), 0, 2*time.Second)
+	if session, epoch := s.Holder(5); session != "sim-zone-1#2" || epoch != 3 {
+		t.Errorf("region 5 is held by %q, epoch %d, want an inherited one", session, epoch)
+	}
+	if !slices.Contains(players[0].dead, "sim-zone-1#1") || !slices.Contains(players[0].live, "sim-zone-1#2") {
+		t.Errorf("node 0 was told %v live and %v dead", players[0].live, players[0].dead)
+	}
+}
+
+func TestANextPodWaitsUntilItsPredecessorIsSilentForCertain(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	players[1].Kill()
+	p := s.enter(1, "second")
+	took := s.passUntil(time.Minute, func() bool { return p.Session() != "" })
+	within(t, "acquiring", took, LeaseDuration*9/10-RenewPeriod, LeaseDuration*11/10+2*readPeriod)
+}
+
+func TestAPodThatIsKnownDeadIsRevokedAtOnce(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	players[1].Kill()
+	s.PodDied(1)
+	within(t, "revoking", s.passUntil(time.Minute, func() bool { return s.Holding(1) == "" }), 200*time.Millisecond, 3500*time.Millisecond)
+	if s.Counters().RevokedAtOnce != 1 {
+		t.Errorf("%+v", s.Counters())
+	}
+}
+
+func TestRegionsOfADeadNodeGoToItsNeighbours(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	players[1].Kill()
+	took := s.passUntil(time.Minute, func() bool {
+		return len(players[0].holds())+len(players[2].holds())+len(players[3].holds()) == 16
+	})
+	within(t, "redistribution", took, 18*time.Second, 30*time.Second)
+	for _, p := range []*player{players[0], players[2], players[3]} {
+		if n := len(p.holds()); n < 5 || n > 6 {
+			t.Errorf("node %d holds %d regions, want an even share", p.ordinal, n)
+		}
+	}
+	back := s.enter(1, "second")
+	s.pass(time.Minute)
+	if got := back.holds(); len(got) != 0 {
+		t.Errorf("the node that came back holds %v, want nothing before a migration", got)
+	}
+}
+
+func TestAnOrderMovesOnlyAFreeRegion(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.Order(5, 3)
+	s.pass(10 * time.Second)
+	if session, _ := s.Holder(5); session != players[1].Session() {
+		t.Errorf("region 5 is held by %q, want it to stay", session)
+	}
+	players[1].Kill()
+	s.passUntil(time.Minute, func() bool { session, _ := s.Holder(5); return session == players[3].Session() })
+}
+
+func TestAnOutageFreezesAndThawsInPlace(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.SetOutage(true)
+	s.passUntil(time.Minute, func() bool { return players[1].passed() })
+	s.pass(time.Minute)
+	s.SetOutage(false)
+	s.passUntil(10*time.Second, func() bool { return !players[1].passed() })
+	if players[1].lost || len(players[1].holds()) != 4 || players[1].Session() != "sim-zone-1#1" {
+		t.Errorf("%s holds %v after the outage", players[1].Session(), players[1].holds())
+	}
+}
+
+func TestANodeThatIsCutOffLosesItsSession(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.CutNode(1, true)
+	silent := s.passUntil(time.Minute, func() bool { return players[1].passed() })
+	within(t, "falling silent", silent, RenewDeadline-RenewPeriod, RenewDeadline)
+	revoked := silent + s.passUntil(time.Minute, func() bool { return s.Holding(1) == "" })
+	late := 6 * time.Second // a renewal that was under way may land
+	within(t, "revoking", revoked, LeaseDuration*9/10-RenewPeriod, late+LeaseDuration*11/10+2*readPeriod)
+	if players[1].lost {
+		t.Error("lost what it cannot know")
+	}
+	s.CutNode(1, false)
+	s.passUntil(10*time.Second, func() bool { return players[1].lost })
+	if players[1].Deadline() != 0 {
+		t.Errorf("deadline %v after the loss", players[1].Deadline())
+	}
+}
+
+func TestAStoppedProcessFindsItsDeadlinePassed(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	before := players[1].table
+	players[1].Pause()
+	s.pass(time.Minute)
+	if players[1].table != before || !players[1].passed() || len(players[1].holds()) != 4 {
+		t.Error("a stopped process was told something, or has time left")
+	}
+	players[1].Resume()
+	s.passUntil(10*time.Second, func() bool { return players[1].lost })
+}
+
+func TestAKilledProcessIsToldNothingAndItsRequestsLand(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.SetWeather(Weather{Stuck: 1})
+	s.pass(RenewPeriod)
+	before := s.leases[1].version
+	players[1].Kill()
+	s.pass(mostStuck)
+	if s.leases[1].version == before || s.Counters().LandedLate == 0 || players[1].lost {
+		t.Errorf("the renewal under way did not land, or was answered: %+v", s.Counters())
+	}
+}
+
+func TestADeletedSessionLeaseComesBackAfterAFullDuration(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.pass(5 * time.Second) // reported
+	if !s.DeleteLease("sim-zone-1") || s.DeleteLease("sim-zone-1") {
+		t.Fatal("want it deleted, once")
+	}
+	took := s.passUntil(time.Minute, func() bool { return s.leases[1].exists() })
+	within(t, "making it anew", took, LeaseDuration*9/10, LeaseDuration*11/10+2*readPeriod)
+	s.passUntil(10*time.Second, func() bool { return players[1].lost })
+	p := s.enter(1, "first")
+	s.passUntil(10*time.Second, func() bool { return len(p.holds()) == 4 })
+	if p.Session() != "sim-zone-1#2" {
+		t.Errorf("the next session is %s", p.Session())
+	}
+}
+
+func TestADeletedRegionLeaseComesBackAboveEveryEpoch(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	bound := s.highest
+	s.DeleteLease("sim-r-1-1")
+	s.passUntil(10*time.Second, func() bool { return s.leases[s.regionSlot(5)].exists() })
+	s.passUntil(10*time.Second, func() bool { return slices.Contains(players[1].holds(), 5) })
+	if _, epoch := s.Holder(5); epoch != uint64(bound)+2 {
+		t.Errorf("epoch %d, want it above %d", epoch, bound)
+	}
+}
+
+func TestAnEpochIsRaisedByItsHolderOnly(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	players[1].Raise(5, 40)
+	players[2].Raise(6, 40)
+	s.pass(time.Second)
+	if _, epoch := s.Holder(5); epoch != 40 || players[1].table.At(5).Epoch != 40 {
+		t.Errorf("epoch %d, and %d in the table, want 40", epoch, players[1].table.At(5).Epoch)
+	}
+	if _, epoch := s.Holder(6); epoch != 2 {
+		t.Errorf("epoch %d of a region of another node, want 2", epoch)
+	}
+}
+
+func TestWhatNoKubeletDoesIsRefused(t *testing.T) {
+	for name, do := range map[string]func(*stage){
+		"a pod reported dead while its process runs": func(s *stage) { s.PodDied(1) },
+		"two processes at once in one pod":           func(s *stage) { s.enter(1, "first") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.everybody()
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			do(s)
+		})
+	}
+}
+
+func BenchmarkCalmMinute(b *testing.B) {
+	for b.Loop() {
+		s := newStage(b)
+		for ordinal := range 4 {
+			s.enter(ordinal, "first")
+		}
+		s.pass(time.Minute)
+	}
+}
+
+func TestACalmMinuteCostsLittle(t *testing.T) {
+	s := newStage(t)
+	s.everybody()
+	before := s.Counters().Requests
+	allocs := testing.AllocsPerRun(1, func() { s.pass(time.Minute) })
+	if n := (s.Counters().Requests - before) / 2; n > 200 || allocs > 5000 {
+		t.Errorf("%d requests and %.0f allocations for a minute of 4 nodes", n, allocs)
+	}
+}
