@@ -57,6 +57,9 @@ func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) erro
 	s.commands = append(s.commands, command{from, to, home, order})
 	return s.refuse
 }
+func (s *stage) Teleport(id ecs.EntityID, to torus.Pos) {
+	s.Position.Get(id).At = to
+}
 func (s *stage) Failed(string, ecs.EntityID, any) { s.failed++ }
 
 func (s *stage) spawn(tb testing.TB, id ecs.EntityID, at torus.Pos) {

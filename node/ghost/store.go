@@ -60,6 +60,8 @@ type Vanished struct {
 	Chunk   uint64
 	Account uint64
 	Reason  wire.VanishReason
+	// Reset: it did not get out of sight by walking.
+	Reset bool
 }
 
 // Unknown is a chunk of which an owner sent news about an entity that this store does not have, or no news about one that
@@ -240,6 +242,7 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 }
 
 func (s *Store) leave(r *Replica, f *Frame) {
+	r.Reset = r.Reset || f.Reset
 	if s.interested(f.Chunk, r.Account) {
 		s.move(r, f.Chunk) // another observer here came just now; its snapshot is on the way
 		s.touch(r)
@@ -324,7 +327,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	s.bury(r)
 	delete(s.replicas, r.Entity)
 	s.residents.Remove(r.Entity)
-	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason})
+	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, r.Reset || r.resetNext})
 }
 
 // Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of

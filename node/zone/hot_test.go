@@ -40,8 +40,7 @@ func crowd(tb testing.TB, walkers int) *Engine {
 		if err := e.sim.world.Create(id); err != nil {
 			tb.Fatal(err)
 		}
-		h := mix(uint64(i))
-		e.sim.game.SpawnMaster(id, uint64(i+1), "walker", torus.Pos{X: int64(h>>32) % g.SizeX(), Y: int64(h&0xffffffff) % g.SizeY()})
+		e.sim.game.SpawnMaster(id, uint64(i+1), "walker", game.Birthplace(g, uint64(i)))
 		e.sim.adopt(id, ecs.Epoch{}, torus.RegionPos{}, false)
 	}
 	for range 100 { // buffers grow, snapshots go out
