@@ -3,275 +3,133 @@ package simtest
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/spatialcells/spatialcells/node/torus"
-	"github.com/spatialcells/spatialcells/node/zone"
 )
 
 var (
-	seeds     = flag.Int("seeds", 24, "how many seeds the soak runs")
-	firstSeed = flag.Int64("first-seed", 1, "the first of them")
-	verbose   = flag.Bool("narrate", false, "print what the soak does")
+	seeds       = flag.Int("seeds", 24, "how many seeds the soak runs")
+	firstSeed   = flag.Int64("first-seed", 1, "the first of them")
+	replaySeed  = flag.Int64("seed", 0, "the seed that Replay runs, with its trace")
+	stopAtFirst = flag.Bool("stop-at-first", false, "end the soak with the first seed that breaks something, without shrinking it")
+	coverage    = flag.Bool("coverage", false, "print how often each transition was met under each class of faults, and fail if one never was")
+	shrinkTries = flag.Int("shrink", 150, "how many smaller plans are tried when a seed breaks something")
+	workers     = flag.Int("workers", runtime.GOMAXPROCS(0), "how many seeds run at the same time")
 )
-
-// soak is one random life of a small world: players who walk around a corner of regions, lose their sockets, come back and
-// log in twice; nodes that are fenced, cut off from each other, killed and replaced. Everything follows from the seed.
-type soak struct {
-	*Cluster
-	t      *testing.T
-	rand   *rand.Rand
-	seed   int64
-	mend   map[pair]int // ticks until a cut link is mended
-	thaw   map[*Node]int
-	revive map[*Node]int
-	said   map[uint64]int
-}
-
-func newSoak(t *testing.T, seed int64) *soak {
-	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	nodes := 1 + r.IntN(4)
-	o := Options{
-		Columns: 1 + r.IntN(3), Rows: 1 + r.IntN(3), RegionEdgeChunks: 15, Nodes: nodes,
-		Owner:     func(int) int { return r.IntN(nodes) },
-		LinkDelay: time.Duration(r.IntN(80)) * time.Millisecond, StoreDelay: time.Duration(1+r.IntN(200)) * time.Millisecond,
-	}
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &soak{Cluster: c, t: t, rand: r, seed: seed, mend: map[pair]int{}, thaw: map[*Node]int{}, revive: map[*Node]int{}, said: map[uint64]int{}}
-}
-
-func (s *soak) note(format string, args ...any) {
-	if *verbose {
-		s.t.Logf("%v %s", s.Now(), fmt.Sprintf(format, args...))
-	}
-}
-
-// place is somewhere around the corner of four regions that is also the seam.
-func (s *soak) place() torus.Pos {
-	return s.Grid.Add(torus.Pos{}, s.rand.Int64N(300)-150, s.rand.Int64N(300)-150)
-}
-
-func (s *soak) up() *Node {
-	for range 100 {
-		if n := s.Nodes[s.rand.IntN(len(s.Nodes))]; n.Engine != nil {
-			return n
-		}
-	}
-	return nil
-}
-
-func (s *soak) players() {
-	for _, cl := range s.Clients {
-		switch k := s.rand.IntN(1000); {
-		case !cl.Open && cl.Welcome != nil && k < 30:
-			if n := s.up(); n != nil {
-				s.note("account %d resumes at %s", cl.Account, n.Session())
-				s.Resume(cl, n)
-			}
-		case !cl.Open && cl.Welcome == nil && k < 30:
-			if n := s.up(); n != nil {
-				at := s.place()
-				s.connectAgain(cl, n, &at)
-			}
-		case cl.Open && cl.Own() != nil && k < 12:
-			s.WalkTo(cl, s.place())
-		case cl.Open && cl.Own() != nil && k < 20:
-			s.said[cl.Account]++
-			s.Say(cl, fmt.Sprint(s.said[cl.Account]))
-		case cl.Open && k < 21:
-			s.note("account %d loses its socket", cl.Account)
-			s.Close(cl)
-		}
-	}
-}
-
-func (s *soak) connectAgain(cl *Client, n *Node, at *torus.Pos) {
-	s.connect(cl, n, zone.ClientConnected{Account: cl.Account, Name: "bot", Spawn: at})
-}
-
-func (s *soak) faults() {
-	if len(s.Nodes) < 2 {
-		return
-	}
-	a, b := s.Nodes[s.rand.IntN(len(s.Nodes))], s.Nodes[s.rand.IntN(len(s.Nodes))]
-	switch s.rand.IntN(700) {
-	case 0, 1:
-		if a != b && a.Engine != nil && b.Engine != nil {
-			s.note("link %s - %s is cut", a.Session(), b.Session())
-			s.Cut(a, b)
-			s.mend[pairOf(a.Session(), b.Session())] = 1 + s.rand.IntN(100)
-		}
-	case 2:
-		if a.Engine != nil && !a.Fenced && s.thaw[a] == 0 {
-			s.note("%s is fenced", a.Session())
-			a.Fenced, a.Deadline = true, s.Now()
-			s.thaw[a] = 1 + s.rand.IntN(200)
-		}
-	case 3:
-		if a.Engine != nil && s.revive[a] == 0 && s.alive() > 1 {
-			s.note("%s is killed", a.Session())
-			s.Kill(a)
-			s.revive[a] = 20 + s.rand.IntN(200)
-		}
-	}
-	for _, x := range s.Nodes {
-		for _, y := range s.Nodes {
-			p := pairOf(x.Session(), y.Session())
-			if x.Ordinal < y.Ordinal && s.mend[p] > 0 {
-				if s.mend[p]--; s.mend[p] == 0 {
-					s.note("link %s - %s is mended", x.Session(), y.Session())
-					s.Mend(x, y)
-				}
-			}
-		}
-		if s.thaw[x] > 0 {
-			if s.thaw[x]--; s.thaw[x] == 0 && x.Engine != nil {
-				s.note("%s thaws", x.Session())
-				x.Fenced = false
-			}
-		}
-		if s.revive[x] > 0 {
-			if s.revive[x]--; s.revive[x] == 0 {
-				s.replace(x)
-			}
-		}
-	}
-}
-
-func (s *soak) alive() (n int) {
-	for _, x := range s.Nodes {
-		if x.Engine != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// replace starts a new life of a killed node; its old session is revoked and its regions go to somebody.
-func (s *soak) replace(x *Node) {
-	dead := x.Session()
-	delete(s.thaw, x)
-	if err := s.Start(x); err != nil {
-		s.t.Fatal(err)
-	}
-	heir := s.up()
-	s.note("%s is revoked; %s inherits", dead, heir.Session())
-	s.Revoke(dead, heir)
-}
-
-func (s *soak) life(ticks int) error {
-	for i := range 2 + s.rand.IntN(7) {
-		at := s.place()
-		s.Login(s.up(), uint64(i+1), &at)
-	}
-	for range ticks {
-		s.players()
-		s.faults()
-		if err := s.Run(1); err != nil {
-			return err
-		}
-	}
-	return s.rest()
-}
-
-// rest ends all faults and lets the world settle: everybody is in it, sees everybody in sight, and nothing is kept.
-func (s *soak) rest() error {
-	for _, x := range s.Nodes {
-		for _, y := range s.Nodes {
-			s.Mend(x, y)
-		}
-		x.Fenced = false
-		if x.Engine == nil {
-			s.revive[x] = 0
-			s.replace(x)
-		}
-	}
-	deadline := 1500
-	for {
-		err := s.settled()
-		if err == nil {
-			return nil
-		}
-		if deadline--; deadline == 0 {
-			return fmt.Errorf("the world does not settle: %w", err)
-		}
-		for _, cl := range s.Clients {
-			switch {
-			case !cl.Open && cl.Welcome != nil:
-				s.Resume(cl, s.Nodes[0])
-			case !cl.Open:
-				at := s.place()
-				s.connectAgain(cl, s.Nodes[0], &at)
-			}
-		}
-		if err := s.Run(1); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *soak) settled() error {
-	for _, n := range s.Nodes {
-		if st := n.Engine.Stats(); st.Outgoing > 0 || st.RegionsRecovering > 0 {
-			return fmt.Errorf("%s keeps %d offers and recovers %d regions", n.Session(), st.Outgoing, st.RegionsRecovering)
-		}
-	}
-	for _, cl := range s.Clients {
-		if !cl.Open || cl.Own() == nil || !cl.Complete || cl.Unanswered() > 0 {
-			info, _ := cl.Node.Engine.Session(cl.Account)
-			return fmt.Errorf("account %d at %s: open %v, in the world %v, set complete %v, %d inputs unanswered, %+v",
-				cl.Account, cl.Node.Session(), cl.Open, cl.Own() != nil, cl.Complete, cl.Unanswered(), info)
-		}
-		for _, other := range s.Clients {
-			if other.Own() == nil {
-				continue
-			}
-			truth := other.At(other.Own(), other.Tick)
-			seen := cl.Entities[other.Own().ID]
-			if seen == nil && cl.surrounds(truth) {
-				return fmt.Errorf("account %d does not see account %d at %v", cl.Account, other.Account, truth)
-			}
-			if seen != nil {
-				if d := s.Grid.Chebyshev(cl.At(seen, cl.Tick), truth); d > 8 {
-					return fmt.Errorf("account %d sees account %d %d m from where it is", cl.Account, other.Account, d)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (cl *Client) surrounds(p torus.Pos) bool {
-	c := cl.Grid.ChunkOf(p)
-	for dy := int32(-2); dy <= 2; dy++ {
-		for dx := int32(-2); dx <= 2; dx++ {
-			if _, held := cl.Chunks[cl.Grid.AddChunk(c, dx, dy)]; !held {
-				return false
-			}
-		}
-	}
-	return true
-}
 
 // found are seeds that once showed a defect.
 var found = []int64{50737, 51069}
 
+// soak runs seeds side by side; each run is single-threaded and a function of its seed alone.
+type soak struct {
+	mu       sync.Mutex
+	coverage Coverage
+	steps    int
+	failed   []int64
+}
+
+func (s *soak) run(list []int64) {
+	next := make(chan int64)
+	var running sync.WaitGroup
+	for range max(*workers, 1) {
+		running.Go(func() {
+			for seed := range next {
+				s.seed(seed)
+			}
+		})
+	}
+	for i, seed := range list {
+		if *stopAtFirst && s.anyFailed() {
+			break
+		}
+		next <- seed
+		if i > 0 && i%1000 == 0 {
+			fmt.Fprintf(os.Stderr, "soak: %d of %d seeds\n", i, len(list))
+		}
+	}
+	close(next)
+	running.Wait()
+}
+
+func (s *soak) anyFailed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.failed) > 0
+}
+
+func (s *soak) seed(seed int64) {
+	o := Try(Generate(uint64(seed)), false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coverage.Add(o.Coverage)
+	s.steps += o.Ticks
+	if o.Broken != nil {
+		s.failed = append(s.failed, seed)
+		fmt.Printf("simtest: seed %d broke %s: %s\n", seed, o.Broken.What(), o.Broken.Error())
+	}
+}
+
+// TestSoak runs many seeds. Nothing may break; with -coverage nothing may be left out.
 func TestSoak(t *testing.T) {
-	list := found
+	list := append([]int64(nil), found...)
+	if *stopAtFirst {
+		list = nil
+	}
 	for i := range *seeds {
 		list = append(list, *firstSeed+int64(i))
 	}
-	for _, seed := range list {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := newSoak(t, seed)
-			if err := s.life(1500); err != nil {
-				t.Fatalf("seed %d: %v\n%s", seed, err, s.Notes())
-			}
-		})
+	var s soak
+	start := time.Now()
+	s.run(list)
+	t.Logf("%d seeds, %d node steps, %v", len(list), s.steps, time.Since(start).Round(time.Millisecond))
+	if *coverage {
+		fmt.Println(s.coverage.String())
+		for _, gap := range s.coverage.Gaps() {
+			t.Errorf("never met: %s", gap)
+		}
+	}
+	for _, seed := range s.failed {
+		t.Errorf("seed %d: replay it with -test.run Replay -seed %d", seed, seed)
+	}
+	if len(s.failed) > 0 && !*stopAtFirst {
+		report(t, s.failed[0])
+	}
+}
+
+// report shrinks a seed that broke something and prints the plan that is left with its trace.
+func report(t *testing.T, seed int64) {
+	p := Shrink(Generate(uint64(seed)), *shrinkTries)
+	o := Try(p, true)
+	t.Logf("seed %d cut down to:\n%s\n%s", seed, p, tail(o.Trace, 20000))
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "...\n" + s[len(s)-n:]
+	}
+	return s
+}
+
+// TestReplay runs one seed with its trace. It is the same to the byte each time.
+func TestReplay(t *testing.T) {
+	seed := *replaySeed
+	if seed == 0 {
+		seed = *firstSeed
+	}
+	first, second := Try(Generate(uint64(seed)), true), Try(Generate(uint64(seed)), true)
+	if first.Trace != second.Trace {
+		t.Error("the same seed gave two traces")
+	}
+	if *replaySeed != 0 {
+		fmt.Print(Generate(uint64(seed)), first.Trace)
+	}
+	if first.Broken != nil {
+		t.Errorf("seed %d: %v", seed, first.Broken)
+		if *replaySeed != 0 {
+			report(t, seed)
+		}
 	}
 }
