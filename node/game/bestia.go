@@ -30,7 +30,8 @@ type Bestia struct {
 // Team are the bestias of a master.
 type Team struct {
 	Members []Member
-	wait    int32 // ticks until the master may call again
+	to      torus.Pos // where they were called to last
+	wait    int32     // ticks until the master may call again
 }
 
 // Member is a bestia of a team.
@@ -72,6 +73,7 @@ func (g *Game) call(id ecs.EntityID, team *Team) {
 	if n := len(path.Waypoints); n > 0 {
 		to = path.Waypoints[n-1]
 	}
+	team.to = to
 	for i, m := range team.Members {
 		if !m.settled {
 			_ = g.env.Command(id, m.Bestia, m.Home, &wire.Order{Order: &wire.Order_Follow{Follow: &wire.Follow{
@@ -81,14 +83,14 @@ func (g *Game) call(id ecs.EntityID, team *Team) {
 	}
 }
 
-// gather lets masters that stand call those who are not with them. The calls are made after the query: to command is to
-// change components.
+// gather lets masters that stand call those who are not with them, and all if they stand elsewhere than they said. The
+// calls are made after the query: to command is to change components.
 func (g *Game) gather() {
 	g.calling = g.calling[:0]
-	ecs.Each2(g.leading, g.Team, g.Path, func(id ecs.EntityID, team *Team, path *Path) {
+	ecs.Each3(g.leading, g.Team, g.Position, g.Path, func(id ecs.EntityID, team *Team, p *Position, path *Path) {
 		if team.wait > 0 {
 			team.wait--
-		} else if len(path.Waypoints) == 0 && team.scattered() {
+		} else if len(path.Waypoints) == 0 && (p.At != team.to || team.scattered()) {
 			g.calling = append(g.calling, id)
 		}
 	})
@@ -99,7 +101,11 @@ func (g *Game) gather() {
 
 func (g *Game) gatherOne(id ecs.EntityID) {
 	defer g.contain("gather", id)
-	g.call(id, g.Team.Get(id))
+	if team := g.Team.Get(id); g.Position.Get(id).At == team.to {
+		g.call(id, team)
+	} else {
+		g.lead(id)
+	}
 }
 
 func (t *Team) scattered() bool {

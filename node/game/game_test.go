@@ -203,6 +203,8 @@ func TestEveryComponentSurvivesItsWay(t *testing.T) {
 	log.Login(4, 0)
 	log.Done(1, []byte("done"))
 	from.Calls.Set(7, log)
+	from.Bestia.Set(7, Bestia{Master: 5, Account: 6})
+	from.Team.Set(7, Team{Members: []Member{{Bestia: 8, Home: 3}, {Bestia: 9}}})
 	if err := to.world.Create(7); err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +245,8 @@ func TestTheOwnerAloneKnowsStamina(t *testing.T) {
 func FuzzCodecs(f *testing.F) {
 	s := newStage(f)
 	s.spawn(f, 1, torus.Pos{X: 10, Y: 10})
+	s.Bestia.Set(1, Bestia{Master: 5, Account: 6})
+	s.Team.Set(1, Team{Members: []Member{{Bestia: 8, Home: 3}, {Bestia: 9}}})
 	for i, c := range s.world.Components() {
 		if m := c.Meta(); m.Codec != nil && m.Codec.Has(1) {
 			f.Add(uint8(i), m.Codec.Append(nil, 1))
@@ -260,6 +264,10 @@ func FuzzCodecs(f *testing.F) {
 		if p := s.Path.Get(1); p != nil && len(p.Waypoints) > motion.MaxWaypoints {
 			t.Fatalf("a path of %d waypoints was taken", len(p.Waypoints))
 		}
+		if m := s.Team.Get(1); m != nil && len(m.Members) > MaxTeam {
+			t.Fatalf("a team of %d was taken", len(m.Members))
+		}
+		s.commands = nil
 		s.Run()
 		if s.failed > 0 {
 			t.Fatal("a decoded component makes a system fail")
