@@ -57,6 +57,7 @@ func (k *kube) start(n *Node) error {
 		Table: func(t *partition.Table) { n.inbox.Table, n.table = t, t },
 		Dead:  func(session string) { k.c.net.over(n, session) },
 		Live: func(session string) {
+			n.live[session] = true
 			for _, other := range k.c.Nodes {
 				if other.Engine != nil && other.Session() == session {
 					k.c.net.knows(n, other)

@@ -32,6 +32,7 @@ type Node struct {
 	table   *partition.Table // the last that was delivered
 	streams map[string]int   // the life of the link to each session, as the inbox was told
 	store   storeClient
+	live    map[string]bool // sessions that it was told of, perhaps before they themselves know that they live
 
 	held  *held // what a step asked for and may not be released yet
 	stall bool  // the next step is paused in its middle
@@ -73,7 +74,7 @@ func (k *clock) when(boot time.Duration) time.Duration {
 const maxNotes = 200
 
 func newNode(c *Cluster, ordinal int) *Node {
-	n := &Node{Ordinal: ordinal, c: c, clock: clock{c: c, rate: 1}, streams: map[string]int{}}
+	n := &Node{Ordinal: ordinal, c: c, clock: clock{c: c, rate: 1}, streams: map[string]int{}, live: map[string]bool{}}
 	if ordinal < len(c.options.Rates) {
 		n.clock.rate = c.options.Rates[ordinal]
 		n.clock.offset = time.Duration(ordinal) * time.Hour
@@ -111,6 +112,12 @@ func (n *Node) begin(incarnation int32) error {
 	n.process++
 	n.Engine, n.inbox, n.table, n.Fenced, n.held, n.stall, n.trap = engine, zone.Inbox{}, nil, false, nil, false, nil
 	clear(n.streams)
+	clear(n.live)
+	for _, other := range n.c.Nodes {
+		if other != n && other.live[n.Session()] {
+			n.c.net.knows(other, n)
+		}
+	}
 	n.store = n.c.storage.client(n.Session())
 	n.c.say("%s begins", n.Session())
 	phase := time.Duration(n.Ordinal) * zone.TickDuration / time.Duration(max(n.c.options.Nodes, 1))
