@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
@@ -25,9 +26,10 @@ const (
 )
 
 // newPack stocks the store before the first step, then the player logs in.
-func newPack(t *testing.T) *pack {
+func newPack(t *testing.T, o Options) *pack {
 	t.Helper()
-	p := &pack{Cluster: two(t), t: t}
+	o.Columns, o.Rows, o.RegionEdgeChunks, o.Nodes = 2, 1, 15, 2
+	p := &pack{Cluster: start(t, o), t: t}
 	at := torus.Pos{X: edge - packWidth, Y: 100}
 	var team []game.Member
 	for i := range game.MaxTeam {
@@ -122,7 +124,7 @@ func (p *pack) eachOnce() {
 // TestBestiasFollowTheirMasterOverABorder, two hundred times, and nobody who looks on sees one blink.
 func TestBestiasFollowTheirMasterOverABorder(t *testing.T) {
 	const crossings = 200
-	p := newPack(t)
+	p := newPack(t, Options{})
 	for i := range crossings {
 		p.cross(i)
 	}
@@ -135,27 +137,59 @@ func TestBestiasFollowTheirMasterOverABorder(t *testing.T) {
 	}
 }
 
-// TestBestiasFollowOverALinkThatBreaks: the link between the two nodes is cut and mended while the team is on its way.
+// TestBestiasFollowOverALinkThatBreaks: the link between the two nodes is cut while some of the team are over the border and
+// some are not; the master goes on giving orders.
 func TestBestiasFollowOverALinkThatBreaks(t *testing.T) {
-	p := newPack(t)
-	for i := range 12 {
-		p.cross(i)
-		p.WalkTo(p.master, torus.Pos{X: edge + packWidth*int64(2*(i%2)-1), Y: 100})
-		run(t, p.Cluster, 20*i)
+	p := newPack(t, Options{LinkDelay: 120 * time.Millisecond})
+	for i := range int64(16) {
+		p.cross(0)
+		p.WalkTo(p.master, torus.Pos{X: edge - packWidth, Y: 100})
+		run(t, p.Cluster, 345+2*int(i))
 		p.Cut(p.Nodes[0], p.Nodes[1])
-		run(t, p.Cluster, 7*i)
+		for n := range i {
+			p.WalkTo(p.master, torus.Pos{X: edge - packWidth - i, Y: 100 + n%2})
+			run(t, p.Cluster, 9)
+		}
 		p.Mend(p.Nodes[0], p.Nodes[1])
 		run(t, p.Cluster, 500)
 	}
 	p.settle()
 	p.eachOnce()
+	if p.Stats(func(s zone.Stats) uint64 { return s.CommandsRepeated }) == 0 {
+		t.Error("no command was ever sent twice")
+	}
+}
+
+// TestOpenCommandsAreSentOnByTheNextOwner: the master calls a bestia that its node has no link to, and is handed over to
+// one that has.
+func TestOpenCommandsAreSentOnByTheNextOwner(t *testing.T) {
+	p := &pack{Cluster: start(t, Options{Columns: 3, Rows: 1, RegionEdgeChunks: 15, Nodes: 3}), t: t}
+	id, at := packMaster+1, torus.Pos{X: edge - 20, Y: 100}
+	rec, err := zone.BestiaRecord(p.Grid, id, packMaster, 1, "bestia", torus.Pos{X: 2*edge + 150, Y: 100})
+	p.put(rec, err)
+	p.put(zone.MasterRecord(p.Grid, packMaster, 1, "master", at, game.Member{Bestia: id, Home: 2}))
+	p.bestias = []ecs.EntityID{id}
+	until(t, p.Cluster, 100, "the bestia is in the world", func() bool { _, found := p.entity(id); return found })
+	p.Cut(p.Nodes[0], p.Nodes[2])
+	p.master = p.Login(p.Nodes[1], 1, nil)
+	until(t, p.Cluster, 300, "the player is in the world", settled(p.master))
+	p.WalkTo(p.master, torus.Pos{X: edge + packWidth, Y: 100})
+	run(t, p.Cluster, 100)
+	if p.Nodes[0].Engine.Stats().CommandsOpen == 0 {
+		t.Fatal("no command is open at the first owner")
+	}
+	until(t, p.Cluster, 6000, "the bestia is with its master", p.together)
+	if first, second := p.Nodes[0].Engine.Stats(), p.Nodes[1].Engine.Stats(); first.CommandsMade == 0 || first.CommandsAnswered > 0 || second.CommandsAnswered <= second.CommandsMade {
+		t.Errorf("the first owner made %d commands and got %d answers, the second made %d and got %d",
+			first.CommandsMade, first.CommandsAnswered, second.CommandsMade, second.CommandsAnswered)
+	}
 }
 
 // TestBestiasFollowAfterTheirNodeDied: what the store had goes on, at most 5 s old, and finds its master again.
 func TestBestiasFollowAfterTheirNodeDied(t *testing.T) {
 	for _, ticks := range []int{20, 190, 250, 400} {
 		t.Run(fmt.Sprintf("%d ticks on the way", ticks), func(t *testing.T) {
-			p := newPack(t)
+			p := newPack(t, Options{})
 			for i := range 3 {
 				p.cross(i)
 			}
