@@ -53,10 +53,12 @@ func (s *stage) Offside(id ecs.EntityID, at torus.Pos) bool { return s.offside(i
 func (s *stage) Emit(_ ecs.EntityID, event *wire.EntityEvent) {
 	s.said = append(s.said, event.GetSaid().GetText())
 }
+
 func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) error {
 	s.commands = append(s.commands, command{from, to, home, order})
 	return s.refuse
 }
+
 func (s *stage) Teleport(id ecs.EntityID, to torus.Pos) {
 	s.Position.Get(id).At = to
 }

@@ -17,14 +17,14 @@ func (s *sim) durableEntity(id ecs.EntityID) bool {
 // can be bringing. A master is woken by its player's attach; a bestia has nobody but its master to ask for it.
 func (s *sim) recall(id ecs.EntityID, index int) {
 	r := s.regions[index]
-	if r == nil || !r.active || r.waking[id] {
+	if r == nil || !r.active || r.waking[id] || s.outgoing.Get(id) != nil { // what is kept until it is durable is the newer copy
 		return
 	}
 	r.waking[id] = true
 	s.store(StoreRequest{Op: StoreLoad, Entity: id}, func(a StoreAnswer) {
 		delete(r.waking, id)
 		if a.Record == nil || a.Record.Resting || s.grid.RegionIndex(a.Record.Home) != index || !s.acts(r) || s.world.Alive(id) ||
-			!r.overdue(id, s.tick) {
+			s.outgoing.Get(id) != nil || !r.overdue(id, s.tick) {
 			return
 		}
 		delete(r.missed, id)
