@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,13 +16,23 @@ import (
 func (r *result) story() string {
 	switch {
 	case r.Found:
-		return fmt.Sprintf("%s, seed %d: %s", r.What, r.Seed, r.Detail)
+		return fmt.Sprintf("%s, seed %d: %s", r.What, r.Seed, clip(r.Detail))
 	case r.Verdict == broke:
-		return fmt.Sprintf("NOT FOUND by %s: seed %d broke %s: %s", strings.Join(r.By, ", "), r.Seed, r.What, r.Detail)
+		return fmt.Sprintf("NOT FOUND by %s: seed %d broke %s: %s", strings.Join(r.By, ", "), r.Seed, r.What, clip(r.Detail))
 	case r.Verdict == passed:
 		return fmt.Sprintf("SURVIVED %d seeds", r.Seeds)
 	}
 	return "NOT JUDGED: " + r.Detail
+}
+
+// maxDetail keeps a line of progress readable, in bytes.
+const maxDetail = 160
+
+func clip(detail string) string {
+	if len(detail) > maxDetail {
+		return detail[:maxDetail] + "..."
+	}
+	return detail
 }
 
 // caughtBy is the table's word for it.
@@ -37,13 +48,20 @@ func (r *result) caughtBy() string {
 	return "not judged"
 }
 
+func (r *result) seedsTaken() string {
+	if r.Seeds == 0 {
+		return "-"
+	}
+	return strconv.Itoa(r.Seeds)
+}
+
 // table writes a line per mutant and the sum, and reports whether all were found.
 func table(w io.Writer, results []result, took time.Duration) bool {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "\ndefect\tcaught by\tseeds\tseconds")
 	for i := range results {
 		r := &results[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\n", r.Defect, r.caughtBy(), r.Seeds, r.Took.Seconds())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\n", r.Defect, r.caughtBy(), r.seedsTaken(), r.Took.Seconds())
 	}
 	if err := t.Flush(); err != nil {
 		return false
@@ -53,19 +71,22 @@ func table(w io.Writer, results []result, took time.Duration) bool {
 	return found == len(results)
 }
 
-// sum counts the found mutants, and the median of the seeds that they took; 0 if none was found.
+// sum counts the found mutants, and the median of the seeds that they took; 0 if that is known of none.
 func sum(results []result) (found, median int) {
 	var taken []int
 	for i := range results {
-		if results[i].Found {
-			taken = append(taken, results[i].Seeds)
+		if r := &results[i]; r.Found {
+			found++
+			if r.Seeds > 0 {
+				taken = append(taken, r.Seeds)
+			}
 		}
 	}
 	if len(taken) == 0 {
-		return 0, 0
+		return found, 0
 	}
 	slices.Sort(taken)
-	return len(taken), taken[len(taken)/2]
+	return found, taken[len(taken)/2]
 }
 
 // report is the JSON form. Durations are in seconds.

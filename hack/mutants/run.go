@@ -32,9 +32,9 @@ const (
 type outcome struct {
 	Verdict verdict
 	What    string // of broke: "invariant 1" to "invariant 7", "liveness", "assertion"
-	Seed    int64  // of broke
+	Seed    int64  // of broke; 0 of a panic, which names none
 	Detail  string
-	Seeds   int // that were begun
+	Seeds   int // that it took, this one counted; 0 if that is not known
 }
 
 // seeds are those that a run tries.
@@ -43,10 +43,9 @@ type seeds struct {
 	count int
 }
 
-// What a run prints. The test is run with -test.v, so each seed begins a line of its own.
+// What a run prints; -test.v makes it say that the test was run and passed.
 var (
 	brokeLine = regexp.MustCompile(`simtest: seed (-?\d+) broke ([a-z0-9 ]+): (.*)`)
-	seedLine  = regexp.MustCompile(`^=== RUN\s+TestSoak/(-?\d+)`)
 	passLine  = regexp.MustCompile(`^--- PASS: TestSoak `)
 )
 
@@ -69,10 +68,6 @@ type transcript struct {
 
 // line takes the next one and reports whether the rest may matter.
 func (t *transcript) line(line string) bool {
-	if m := seedLine.FindStringSubmatch(line); m != nil {
-		t.Seed = number(m[1])
-		t.Seeds++
-	}
 	if m := brokeLine.FindStringSubmatch(line); m != nil {
 		t.Verdict, t.Seed, t.What, t.Detail = broke, number(m[1]), m[2], strings.TrimSpace(m[3])
 		return false
@@ -95,10 +90,11 @@ func number(digits string) int64 {
 }
 
 // judge is the outcome of a run that ended with err.
-func (t *transcript) judge(err error) outcome {
+func (t *transcript) judge(s seeds, err error) outcome {
 	o := t.outcome
 	switch {
 	case o.Verdict == broke:
+		o.Seeds = int(o.Seed-s.first) + 1
 		if named := slices.ContainsFunc(knownChecks(), func(c string) bool { return c == o.What }); !named {
 			o.Verdict, o.Detail = failed, fmt.Sprintf("the test names a check that this tool does not know: %q", o.What)
 		}
@@ -107,7 +103,7 @@ func (t *transcript) judge(err error) outcome {
 	case t.panicked != "":
 		o.Verdict, o.Detail = failed, "a panic outside of the engine: "+t.panicked
 	case err == nil && t.complete:
-		o.Verdict = passed
+		o.Verdict, o.Seeds = passed, s.count
 	default:
 		o.Verdict, o.Detail = failed, "the test did not say what it found: "+strings.Join(t.tail, " | ")
 	}
@@ -155,7 +151,7 @@ func soak(ctx context.Context, binary, dir string, s seeds, limit time.Duration)
 		o.Verdict, o.Detail = late, fmt.Sprintf("the time limit of %v ended it", limit)
 		return o, nil
 	}
-	return t.judge(err), nil
+	return t.judge(s, err), nil
 }
 
 // follow reads lines until the transcript has enough, or the end.
