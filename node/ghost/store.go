@@ -224,6 +224,9 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		s.transfer(r, f)
 		return
 	}
+	if f.Epoch.Recoveries != r.Epoch.Recoveries { // it was brought back from its record meanwhile
+		r.resetNext = true
+	}
 	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
 	if r.resetNext {
 		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it

@@ -113,6 +113,7 @@ func (k *checker) all() error {
 	}
 	k.sights()
 	for _, cl := range k.c.Clients {
+		cl.loginEpoch()
 		k.listen(cl)
 		if len(cl.Violations) > 0 {
 			v := cl.Violations[0]
@@ -187,7 +188,7 @@ func (k *checker) sights() {
 		}
 	}
 	for _, cl := range k.c.Clients {
-		if cl.Open && cl.Complete && cl.Own() != nil && k.quiet[cl.Node.Ordinal] > calmTicks {
+		if cl.Open && cl.Welcome != cl.before && cl.Complete && cl.Own() != nil && k.quiet[cl.Node.Ordinal] > calmTicks {
 			k.sightOf(cl)
 		}
 	}

@@ -88,7 +88,7 @@ func (g *gate) subscribe(chunk uint64) {
 	for _, session := range have {
 		if _, found := slices.BinarySearch(want, session); !found {
 			g.at(Happened{Point: SubscriptionMoved, Peer: session, Place: chunk})
-			g.drop[session] = append(g.drop[session], chunk)
+			g.leave(session, chunk)
 			g.unready(session, chunk)
 		}
 	}
@@ -102,6 +102,17 @@ func (g *gate) ask(session string, chunk uint64) {
 	g.replicas.BeginSnapshot(chunk, session)
 }
 
+// leave tells a session that a chunk is not observed any more. A subscription that has not gone out yet never does: the
+// batch has those that end before those that begin.
+func (g *gate) leave(session string, chunk uint64) {
+	before := len(g.add[session])
+	g.add[session] = slices.DeleteFunc(g.add[session], func(c uint64) bool { return c == chunk })
+	if gone := before - len(g.add[session]); gone > 0 {
+		g.answered(session, gone)
+	}
+	g.drop[session] = append(g.drop[session], chunk)
+}
+
 func (g *gate) unready(session string, chunk uint64) {
 	if i, found := slices.BinarySearch(g.ready[chunk], session); found {
 		g.ready[chunk] = slices.Delete(g.ready[chunk], i, i+1)
@@ -111,7 +122,7 @@ func (g *gate) unready(session string, chunk uint64) {
 func (g *gate) unsubscribe(chunk uint64) {
 	for _, session := range g.holders[chunk] {
 		g.at(Happened{Point: SubscriptionReleased, Peer: session, Place: chunk})
-		g.drop[session] = append(g.drop[session], chunk)
+		g.leave(session, chunk)
 	}
 	delete(g.holders, chunk)
 	delete(g.ready, chunk)
@@ -181,14 +192,19 @@ func (g *gate) peerDead(session string) {
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
 	g.replicas.EndSnapshot(chunk, from, homes)
-	if g.awaited[from] = max(g.awaited[from]-1, 0); g.awaited[from] == 0 {
-		g.replicas.Sweep(from)
-	}
+	g.answered(from, 1)
 	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
 		return
 	}
 	if i, found := slices.BinarySearch(g.ready[chunk], from); !found {
 		g.ready[chunk] = slices.Insert(g.ready[chunk], i, from)
+	}
+}
+
+// answered counts snapshots that are no longer awaited of a session. With the last one it is known what none confirmed.
+func (g *gate) answered(session string, n int) {
+	if g.awaited[session] = max(g.awaited[session]-n, 0); g.awaited[session] == 0 {
+		g.replicas.Sweep(session)
 	}
 }
 
