@@ -297,6 +297,7 @@ type told struct {
 	heard  byte // the last number
 	marked bool // since then
 	gone   int  // vanishes
+	whole  bool // nothing is later than frames are held, or lost: there may be no hole, marked or not
 	wrong  string
 }
 
@@ -405,7 +406,7 @@ func (c *told) update(r *Replica) {
 		c.fault("epoch %v came after %v", r.Epoch, c.epoch)
 	}
 	c.epoch = r.Epoch
-	jump := r.Reset || fresh
+	jump := r.Reset && !c.whole || fresh
 	c.marked = c.marked || jump
 	for i := range r.components {
 		x := r.components[i].body[2]

@@ -29,12 +29,13 @@ const maxReported = 3
 
 // all judges every order of the streams.
 func (o *orders) all(name string, s *story, streams ...[]item) {
+	whole := o.pause < 0 && !slices.ContainsFunc(streams, lossy)
 	eachOrder(streams, func(order []item) {
 		if o.failed >= maxReported {
 			return
 		}
 		o.count++
-		if at, wrong := o.run(s, order); wrong != "" {
+		if at, wrong := o.run(s, order, whole); wrong != "" {
 			o.failed++
 			o.t.Errorf("%s: %s\n%s", name, wrong, lines(order, at))
 		}
@@ -42,9 +43,9 @@ func (o *orders) all(name string, s *story, streams ...[]item) {
 }
 
 // run tells an observer an order and returns what was wrong first, and at which item.
-func (o *orders) run(s *story, order []item) (at int, wrong string) {
+func (o *orders) run(s *story, order []item, whole bool) (at int, wrong string) {
 	w := newObserver(asked(order)...)
-	w.mayGo = s.over
+	w.mayGo, w.client.whole = s.over, whole
 	for i := range order {
 		if i == o.pause {
 			w.wait()
@@ -65,6 +66,11 @@ func (o *orders) run(s *story, order []item) (at int, wrong string) {
 	w.wait()
 	w.judgeEnd(s)
 	return len(order), w.client.wrong
+}
+
+// lossy reports whether the observer does not get all that an owner told from the beginning.
+func lossy(stream []item) bool {
+	return stream[0].known > 0 || slices.ContainsFunc(stream, func(it item) bool { return it.broken || it.dies || it.asks })
 }
 
 // asked are the owners that the observer asks from the start.

@@ -36,6 +36,7 @@ type stage struct {
 	tick   int
 	said   int
 	quiet  bool // the walker says nothing more
+	whole  bool // the watcher is there from the beginning, and no link breaks
 	// delay is how many ticks a replication batch that is sent in a tick is late; nil: none is.
 	delay  func(from, to string, tick int) int
 	before func() // each step
