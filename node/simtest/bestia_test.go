@@ -30,21 +30,27 @@ func newPack(t *testing.T, o Options) *pack {
 	t.Helper()
 	o.Columns, o.Rows, o.RegionEdgeChunks, o.Nodes = 2, 1, 15, 2
 	p := &pack{Cluster: start(t, o), t: t}
-	at := torus.Pos{X: edge - packWidth, Y: 100}
-	var team []game.Member
-	for i := range game.MaxTeam {
-		id := packMaster + 1 + ecs.EntityID(i)
-		rec, err := zone.BestiaRecord(p.Grid, id, packMaster, 1, fmt.Sprintf("bestia %d", i), p.Grid.Add(at, 0, 5*int64(i)))
-		p.put(rec, err)
-		p.bestias = append(p.bestias, id)
-		team = append(team, game.Member{Bestia: id})
-	}
-	p.put(zone.MasterRecord(p.Grid, packMaster, 1, "master", at, team...))
+	p.stock(func() torus.Pos { return torus.Pos{X: edge - packWidth, Y: 100 + 5*int64(len(p.bestias))} })
 	p.master = p.Login(p.Nodes[0], 1, nil)
 	p.watcher = p.Login(p.Nodes[1], 2, &torus.Pos{X: edge + 1, Y: 110})
 	until(t, p.Cluster, 300, "both players are in the world", func() bool { return settled(p.master)() && settled(p.watcher)() })
 	until(t, p.Cluster, 300, "the team is with its master", p.together)
 	return p
+}
+
+// stock puts the master and its five bestias into the store, each at a place.
+func (p *pack) stock(place func() torus.Pos) {
+	p.t.Helper()
+	var team []game.Member
+	at := place()
+	for i := range game.MaxTeam {
+		id := packMaster + 1 + ecs.EntityID(i)
+		rec, err := zone.BestiaRecord(p.Grid, id, packMaster, 1, fmt.Sprintf("bestia %d", i), place())
+		p.put(rec, err)
+		p.bestias = append(p.bestias, id)
+		team = append(team, game.Member{Bestia: id}) // where it is at home is found out
+	}
+	p.put(zone.MasterRecord(p.Grid, packMaster, 1, "master", at, team...))
 }
 
 func (p *pack) put(rec zone.Record, err error) {
