@@ -193,13 +193,14 @@ func (s *story) subscribed(owner string, chunkByChunk bool) (streams [][]item) {
 
 // interrupted are the streams of an owner that break once: after so many items what is under way is lost, and at a later
 // act of the owner, at most so many on, the new subscription takes effect.
-func (s *story) interrupted(owner string, from, lost int) (streams [][]item) {
-	whole := s.stream(owner, from, false)
+func (s *story) interrupted(owner string, from, lost int, chunkByChunk bool) (streams [][]item) {
+	whole := s.stream(owner, from, chunkByChunk)
+	snapshot := len(whole) - len(s.of(owner)) + from
 	for got := range len(whole) + 1 {
-		first := from + max(got-1, 0)
+		first := from + max(got-snapshot, 0)
 		for again := first; again <= min(len(s.of(owner)), first+lost); again++ {
 			stream := append(slices.Clone(whole[:got]), item{owner: owner, broken: true, upTo: s.limit(owner, again)})
-			streams = append(streams, append(stream, s.stream(owner, again, false)...))
+			streams = append(streams, append(stream, s.stream(owner, again, chunkByChunk)...))
 		}
 	}
 	return streams
@@ -276,9 +277,17 @@ func TestAStreamThatStallsIsNotWaitedForLongerThanASecond(t *testing.T) {
 
 // TestAStreamThatBreaksOnceIsMarked: what was under way is lost, the rest is right.
 func TestAStreamThatBreaksOnceIsMarked(t *testing.T) {
-	for name, script := range map[string][]string{"a to b": over, "a to b and back": overAndBack, "a to b and on to c": overAndOn[1:]} {
+	for name, c := range map[string]struct {
+		script       []string
+		chunkByChunk bool
+	}{
+		"a to b":                 {over, false},
+		"a to b, slow snapshots": {over[1:], true},
+		"a to b and back":        {overAndBack, false},
+		"a to b and on to c":     {overAndOn[1:], false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			o, s := newOrders(t), play(script...)
+			o, s := newOrders(t), play(c.script...)
 			for _, breaks := range s.owners() {
 				starts, lost := len(s.of(breaks))+1, len(s.acts)
 				if len(s.owners()) > 2 {
@@ -289,7 +298,7 @@ func TestAStreamThatBreaksOnceIsMarked(t *testing.T) {
 					for _, owner := range s.owners() {
 						switch {
 						case owner == breaks:
-							choices = append(choices, s.interrupted(owner, from, lost))
+							choices = append(choices, s.interrupted(owner, from, lost, c.chunkByChunk))
 						case starts == 1:
 							choices = append(choices, s.subscribed(owner, false)[:1])
 						default:
