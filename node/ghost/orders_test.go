@@ -244,7 +244,7 @@ func TestWhatComesInOneTickIsToldInOrder(t *testing.T) {
 	o := newOrders(t)
 	for _, script := range [][]string{over, overAndBack, overAndOn} {
 		s := play(script...)
-		for _, o.perTick = range []int{2, 3, 100} {
+		for _, o.perTick = range []int{2, 100} {
 			var choices [][][]item
 			for _, owner := range s.owners() {
 				choices = append(choices, s.subscribed(owner, false))
