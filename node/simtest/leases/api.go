@@ -37,11 +37,9 @@ type API struct {
 	sessions map[life]string
 	lives    map[life]bool
 
-	// What the World and its children remember: the bound of all epochs, the assignment, the incarnation that each node
-	// reported of itself, the pods.
+	// What the World and its children remember: the bound of all epochs and incarnations, the assignment, the pods.
 	highest  int32
 	declared []int
-	reported []int32
 	pods     []pod
 
 	views     []*view
@@ -62,6 +60,8 @@ type mutant struct {
 	deadlineFromAnswer bool // the deadline counts from the answer of a renewal
 	hastyRevoke        bool // a session is revoked after half a lease duration
 	blindTake          bool // a region is taken whatever its version is
+	blindRemake        bool // a lost region is made anew for whom the assignment names
+	doubtless          bool // a lost region is ordered though nobody knows who held it
 }
 
 // Counters say how often each thing happened, faults above all: a run that never met a fault shows nothing about it.
@@ -82,8 +82,9 @@ type Counters struct {
 
 	// Revoked: sessions that were silent; RevokedAtOnce: those whose pod had ended.
 	Revoked, RevokedAtOnce, Freed, Ordered, Redistributed uint64
-	Deleted, Recreated                                    uint64
-	// NumbersReused: sessions with a number that was used before, which only a deleted session Lease can lead to.
+	// Doubted: lost region Leases that were made anew without an order, because nobody knew who held them.
+	Deleted, Recreated, Doubted uint64
+	// NumbersReused: sessions with a number that was used before. A correct run has none.
 	NumbersReused uint64
 }
 
@@ -110,7 +111,7 @@ func New(o Options) *API {
 	n := o.Nodes + o.Grid.Regions()
 	a := &API{
 		options: o, leases: make([]lease, n), sessions: map[life]string{}, lives: map[life]bool{},
-		highest: 1 + epochStep, reported: make([]int32, o.Nodes), pods: make([]pod, o.Nodes), cut: make([]bool, o.Nodes),
+		highest: 1 + epochStep, pods: make([]pod, o.Nodes), cut: make([]bool, o.Nodes),
 	}
 	for ordinal := range o.Nodes {
 		a.names = append(a.names, v1alpha1.NodeName(o.World, ordinal))

@@ -240,7 +240,7 @@ func TestADeletedSessionLeaseComesBackAfterAFullDuration(t *testing.T) {
 	s.passUntil(10*time.Second, func() bool { return players[1].lost })
 	p := s.enter(1, "first")
 	s.passUntil(10*time.Second, func() bool { return len(p.holds()) == 4 })
-	if p.Session() != "sim-zone-1#2" {
+	if p.Session() != "sim-zone-1#1003" { // above 1001, which was the bound of all numbers
 		t.Errorf("the next session is %s", p.Session())
 	}
 }
@@ -252,8 +252,61 @@ func TestADeletedRegionLeaseComesBackAboveEveryEpoch(t *testing.T) {
 	s.DeleteLease("sim-r-1-1")
 	s.passUntil(10*time.Second, func() bool { return s.leases[s.regionSlot(5)].exists() })
 	s.passUntil(10*time.Second, func() bool { return slices.Contains(players[1].holds(), 5) })
-	if _, epoch := s.Holder(5); epoch != uint64(bound)+2 {
-		t.Errorf("epoch %d, want it above %d", epoch, bound)
+	if session, epoch := s.Holder(5); epoch != uint64(bound)+1 || session != players[1].Session() {
+		t.Errorf("held by %q at epoch %d, want %q to hold it above %d", session, epoch, players[1].Session(), bound)
+	}
+}
+
+// heir is a World in which node 3 holds region 5, which is assigned to node 0. Its Lease is deleted, and node 3 is told late.
+func (s *stage) heir() []*player {
+	players := s.everybody()
+	s.Order(5, 3)
+	players[1].Kill()
+	s.passUntil(time.Minute, func() bool { return slices.Contains(players[3].holds(), 5) })
+	s.Order(5, 0)
+	s.pass(5 * time.Second)
+	s.SetWeather(Weather{Lag: 5 * time.Second})
+	s.DeleteLease("sim-r-1-1")
+	s.SetWeather(Weather{})
+	return players
+}
+
+// owners watches region 5 for a while, and returns by how many it was held at most, and by whom in the end.
+func (s *stage) owners(players []*player, long time.Duration) (most int, last *player) {
+	for end := s.tl.Now() + long; s.tl.Now() < end; s.pass(10 * time.Millisecond) {
+		n := 0
+		for _, p := range players {
+			if !p.Process.dead && !p.passed() && slices.Contains(p.holds(), 5) {
+				n, last = n+1, p
+			}
+		}
+		most = max(most, n)
+	}
+	return most, last
+}
+
+func TestALostRegionStaysWithItsHolder(t *testing.T) {
+	s := newStage(t)
+	players := s.heir()
+	most, last := s.owners(players, time.Minute)
+	if _, epoch := s.Holder(5); most != 1 || last != players[3] || epoch < 1000 {
+		t.Errorf("%d owners at once, the last %s at epoch %d", most, last.Session(), epoch)
+	}
+}
+
+func TestALostRegionThatANewOperatorFindsIsOrderedOnlyWhenNobodyCanActForIt(t *testing.T) {
+	for _, spoilt := range []bool{false, true} {
+		s := newStage(t)
+		s.mutant.doubtless = spoilt
+		players := s.heir()
+		s.RestartOperator(0)
+		most, last := s.owners(players, time.Minute)
+		if last != players[0] || spoilt != (most > 1) {
+			t.Errorf("spoilt %v: %d owners at once, the last %s", spoilt, most, last.Session())
+		}
+		if s.Counters().Doubted != 1 {
+			t.Errorf("%+v", s.Counters())
+		}
 	}
 }
 

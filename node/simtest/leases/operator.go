@@ -14,6 +14,10 @@ type operator struct {
 	cache *view
 	seen  observer
 	pods  []pod
+	// custody is who may act for each region, by its newest version; doubts watches the Leases of which that is not known.
+	custody  []custody
+	doubts   observer
+	silences uint64 // reconciles that found a session silent
 
 	reconciling, again bool
 	failures           int // in a row
@@ -25,14 +29,13 @@ type operator struct {
 const (
 	readPeriod = LeaseDuration / 5
 	maxGap     = LeaseDuration / 2
-	// patience is how long a request may hang before its connection is found dead.
-	patience = 45 * time.Second
+	// patience is how long a request may take, see controllers.LimitRequests.
+	patience = 5 * time.Second
 	// conflictWait is when to look again after a conflict.
 	conflictWait = 100 * time.Millisecond
-	// firstRetry and maxRetry bound the waits after a reconcile that failed. An operator that cannot reach the API server for
-	// longer loses its own lease and starts anew.
+	// firstRetry and maxRetry bound the waits after a reconcile that failed.
 	firstRetry = 5 * time.Millisecond
-	maxRetry   = 10 * time.Second
+	maxRetry   = 2 * time.Second
 	// startAllowance is how long a node that was not revoked may take to come up.
 	startAllowance = 60 * time.Second
 )
@@ -44,6 +47,9 @@ func (a *API) startOperator() *operator {
 		clock: &DriftClock{Timeline: a.options.Timeline, Offset: time.Hour + a.some(time.Hour), Rate: rate},
 		pods:  slices.Clone(a.pods),
 		seen:  observer{seen: make([]standing, a.options.Nodes)},
+
+		custody: make([]custody, a.options.Grid.Regions()),
+		doubts:  observer{seen: make([]standing, a.options.Grid.Regions())},
 	}
 	o.cache = newView(&o.line, o.wake)
 	o.cache.follow()
@@ -86,6 +92,9 @@ type scene struct {
 func (o *operator) reconcile() {
 	o.reconciling, o.again, o.next = true, false, readPeriod
 	s := &scene{regions: slices.Clone(o.cache.leases[o.api.options.Nodes:])}
+	for region, l := range s.regions {
+		o.remember(region, l)
+	}
 	began := o.clock.Boottime()
 	var sessions []lease
 	o.request(maxGap, func() (lease, outcome) {
@@ -94,14 +103,22 @@ func (o *operator) reconcile() {
 		return lease{}, done
 	}, func(_ lease, result outcome) {
 		if result != done {
-			o.seen.restart()
+			o.restart()
 			o.end(false)
 			return
 		}
 		s.sessions = sessions
-		o.seen.observe(began, o.clock.Boottime(), maxGap, s.sessions)
+		ended := o.clock.Boottime()
+		o.seen.observe(began, ended, maxGap, s.sessions)
+		o.watchDoubts(s, began, ended)
 		o.act(s)
 	})
+}
+
+// restart starts all observations anew.
+func (o *operator) restart() {
+	o.seen.restart()
+	o.doubts.restart()
 }
 
 // act mirrors WorldReconciler.act. Its first failure ends it.
@@ -167,17 +184,22 @@ func atOnce(steps []step, then func(ok bool)) {
 	}
 }
 
-// write is one PUT. A conflict is no failure: somebody was faster, or the cache is behind.
-func (o *operator) write(slot int, next lease, written func(), then func(bool)) {
+// write is one PUT of a region. A conflict is no failure: somebody was faster, or the cache is behind.
+func (o *operator) write(region int, next lease, written func(), then func(bool)) {
 	o.request(patience, func() (lease, outcome) {
-		got, result := o.api.put(operatorWrites, slot, next)
+		got, result := o.api.put(operatorWrites, o.api.regionSlot(region), next)
 		if result == done {
 			written()
 		}
 		return got, result
-	}, func(_ lease, result outcome) {
-		if result == conflict {
+	}, func(got lease, result outcome) {
+		switch result {
+		case done:
+			o.remember(region, got)
+		case conflict:
 			o.soon(conflictWait)
+		default:
+			o.unsettled(region, next)
 		}
 		then(result == done || result == conflict)
 	})
@@ -225,7 +247,7 @@ func (o *operator) revoke(s *scene, ordinal int, dead bool, then func(bool)) {
 			o.soon(conflictWait)
 			settled = true
 		default:
-			o.seen.restart()
+			o.restart()
 		}
 		then(settled)
 	})

@@ -15,9 +15,6 @@ const (
 	maxRounds = 4
 	// acquireGap is the longest time between two reads of one observation, as in fence.Session.acquire.
 	acquireGap = 3 * RenewPeriod
-	// firstReport and reportPeriod say when zone-node reports about itself, and so what its incarnation is.
-	firstReport  = 2 * time.Second
-	reportPeriod = 10 * time.Second
 )
 
 // tryAcquire mirrors fence.Session.tryAcquire and fence.acquisition.decide.
@@ -55,19 +52,9 @@ func (p *Process) claim(l lease) {
 		p.first, p.renewal = got, renewal{lease: got}
 		p.extend(start)
 		p.after(p.until(start+RenewPeriod), p.renew)
-		p.after(firstReport, p.report)
 		p.startRegions()
 		p.ev.Acquired(p.session, p.me.incarnation)
 	})
-}
-
-// report lets the ZoneNode of this node say which incarnation it is; once is enough.
-func (p *Process) report() {
-	if !p.reaches() {
-		p.after(reportPeriod, p.report)
-		return
-	}
-	p.api.reported[p.ordinal] = max(p.api.reported[p.ordinal], p.me.incarnation)
 }
 
 // until is how long it is until a reading of the process's clock.

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// ensureRegions mirrors ensureRegionLeases: what is lost is made anew above every epoch that was ever used. Absence in the
-// cache proves nothing, so it reads first.
+// ensureRegions mirrors ensureRegionLeases: what is lost is made anew above every epoch that was ever used, for who held it
+// last. Absence in the cache proves nothing, so it reads first.
 func (o *operator) ensureRegions(s *scene, then func(bool)) {
 	a := o.api
 	if !slices.ContainsFunc(s.regions, func(l lease) bool { return !l.exists() }) {
 		then(true)
 		return
 	}
+	read := make([]lease, len(s.regions))
 	o.request(patience, func() (lease, outcome) {
-		for region := range s.regions {
-			if l := a.leases[a.regionSlot(region)]; l.exists() {
-				s.regions[region] = l
-			}
-		}
+		copy(read, a.leases[a.options.Nodes:])
 		return lease{}, done
 	}, func(_ lease, result outcome) {
 		var missing []int
-		for region, l := range s.regions {
-			if !l.exists() {
+		for region, l := range read {
+			o.remember(region, l)
+			if l.exists() {
+				s.regions[region] = l
+			}
+			if !s.regions[region].exists() {
 				missing = append(missing, region)
 			}
 		}
@@ -31,77 +32,86 @@ func (o *operator) ensureRegions(s *scene, then func(bool)) {
 			then(result == done)
 			return
 		}
-		o.recreate(s, missing, then)
+		o.raise(s, func(above int32) { o.recreate(s, missing, above, then) }, then)
 	})
 }
 
-// recreate persists the bound of epochs before anything is made under it.
-func (o *operator) recreate(s *scene, missing []int, then func(bool)) {
-	a, epoch := o.api, s.highest+1
+// raise mirrors raiseHighestEpoch: it persists the bound of epochs and incarnations before anything is numbered under it.
+func (o *operator) raise(s *scene, raised func(above int32), failed func(bool)) {
+	a, above := o.api, s.highest+1
 	o.request(patience, func() (lease, outcome) {
 		if a.highest != s.highest { // another operator was faster
 			return lease{}, conflict
 		}
-		a.highest = epoch + epochStep
+		a.highest = above + epochStep
 		return lease{}, done
 	}, func(_ lease, result outcome) {
 		if result != done {
 			o.soon(conflictWait)
-			then(false)
+			failed(false)
 			return
 		}
-		s.highest = epoch + epochStep
-		var steps []step
-		for _, region := range missing {
-			steps = append(steps, func(then func(bool)) {
-				o.make(a.regionSlot(region), lease{transitions: epoch, target: a.declared[region]}, &s.regions[region], then)
-			})
-		}
-		atOnce(steps, then)
+		s.highest = above + epochStep
+		raised(above)
 	})
 }
 
+func (o *operator) recreate(s *scene, missing []int, epoch int32, then func(bool)) {
+	var steps []step
+	for _, region := range missing {
+		l := o.remade(s, region, epoch)
+		steps = append(steps, func(then func(bool)) {
+			o.make(o.api.regionSlot(region), l, func(got lease, result outcome) {
+				if result != done {
+					o.custody[region].unsure = true
+				}
+				o.remember(region, got)
+				s.regions[region] = got
+			}, then)
+		})
+	}
+	atOnce(steps, then)
+}
+
 // make mirrors createLease: one that exists is just not in the cache yet.
-func (o *operator) make(slot int, l lease, into *lease, then func(bool)) {
+func (o *operator) make(slot int, l lease, made func(lease, outcome), then func(bool)) {
 	o.request(patience, func() (lease, outcome) {
 		if got, result := o.api.create(slot, l); result == done {
 			o.api.counters.Recreated++
+			if !o.api.isSession(slot) && got.unordered() {
+				o.api.counters.Doubted++
+			}
 			return got, result
 		}
 		return o.api.get(slot)
 	}, func(got lease, result outcome) {
-		if result == done {
-			*into = got
-		}
+		made(got, result)
 		then(result == done)
 	})
 }
 
 // ensureSessions mirrors ensureSessionLeases: a lost one is made again only after it was seen missing for a full lease
-// duration, because its node may not know yet.
+// duration, because its node may not know yet, and above every number that was ever used.
 func (o *operator) ensureSessions(s *scene, then func(bool)) {
-	var steps []step
+	var lost []int
 	for ordinal, l := range s.sessions {
-		if l.exists() || o.seen.unchanged(ordinal) < LeaseDuration {
-			continue
-		}
-		last := o.lastIncarnation(s, ordinal)
-		steps = append(steps, func(then func(bool)) {
-			o.make(ordinal, lease{transitions: last, target: nobody}, &s.sessions[ordinal], then)
-		})
-	}
-	inTurn(steps, then)
-}
-
-// lastIncarnation mirrors scene.lastIncarnation: the latest life of a node that any other object remembers.
-func (o *operator) lastIncarnation(s *scene, ordinal int) int32 {
-	last := o.api.reported[ordinal]
-	for _, l := range s.regions {
-		if l.holder != "" && l.life.ordinal == ordinal {
-			last = max(last, l.life.incarnation)
+		if !l.exists() && o.seen.unchanged(ordinal) >= LeaseDuration {
+			lost = append(lost, ordinal)
 		}
 	}
-	return last
+	if len(lost) == 0 {
+		then(true)
+		return
+	}
+	o.raise(s, func(above int32) {
+		var steps []step
+		for _, ordinal := range lost {
+			steps = append(steps, func(then func(bool)) {
+				o.make(ordinal, lease{transitions: above, target: nobody}, func(got lease, _ outcome) { s.sessions[ordinal] = got }, then)
+			})
+		}
+		inTurn(steps, then)
+	}, then)
 }
 
 // tenure is what a region Lease's holder amounts to.
@@ -146,7 +156,7 @@ func (o *operator) settleRegions(s *scene, then func(bool)) {
 			next.holder, next.life = "", life{}
 		}
 		steps = append(steps, func(then func(bool)) {
-			o.write(o.api.regionSlot(region), next, func() {
+			o.write(region, next, func() {
 				switch {
 				case t == orphaned:
 					count.Freed++
@@ -165,7 +175,7 @@ func (o *operator) settleRegions(s *scene, then func(bool)) {
 // leadHighestEpoch mirrors scene.leadHighestEpoch, and the write of status that follows.
 func (o *operator) leadHighestEpoch(s *scene) {
 	highest := int32(0)
-	for _, l := range s.regions {
+	for _, l := range slices.Concat(s.regions, s.sessions) {
 		highest = max(highest, l.transitions)
 	}
 	if highest+epochStep/2 <= s.highest {
@@ -190,6 +200,8 @@ func (o *operator) targets(s *scene) []int {
 		case !l.exists():
 		case t == held:
 			want[region] = l.life.ordinal
+		case o.doubtful(s, region):
+			want[region] = nobody
 		case o.expected(s, want[region]):
 		case l.target != nobody && s.sessions[l.target].holder != "":
 			want[region] = l.target

@@ -47,8 +47,7 @@ type sim struct {
 	pods    int
 	// replacing says whose next pod is on its way.
 	replacing [simNodes]bool
-	frozen    map[int]time.Duration // regions that are not reordered for a while after their Lease was deleted
-	gap       time.Duration         // most between two faults
+	gap       time.Duration // most between two faults
 	stopped   bool
 	trace     []string
 	problems  []string
@@ -59,7 +58,7 @@ func newSim(seed uint64, spoil func(*mutant)) *sim {
 	if err != nil {
 		panic(err)
 	}
-	s := &sim{tl: &timeline.Timeline{}, rand: rand.New(rand.NewPCG(seed, 1)), current: make([]*actor, simNodes), frozen: map[int]time.Duration{}}
+	s := &sim{tl: &timeline.Timeline{}, rand: rand.New(rand.NewPCG(seed, 1)), current: make([]*actor, simNodes)}
 	s.gap = time.Duration(2+seed%5*6) * time.Second
 	s.API = New(Options{
 		Timeline: s.tl, Rand: rand.New(rand.NewPCG(seed, 2)), World: "sim", Grid: grid, Nodes: simNodes,
@@ -195,12 +194,10 @@ func (s *sim) trouble() {
 		s.SetWeather(Weather{Stuck: 0.3 * s.rand.Float64(), Mute: 0.2 * s.rand.Float64(), Refuse409: 0.1, Fail500: 0.1, Slow: 0.4 * s.rand.Float64(), Lag: s.some(5 * time.Second)})
 		s.tl.After(s.some(30*time.Second), func() { s.SetWeather(Weather{}) })
 	case 7:
-		s.deleteOne()
+		s.delete()
 	case 8:
 		region := s.rand.IntN(s.options.Grid.Regions())
-		if s.frozen[region] <= s.tl.Now() {
-			s.Order(region, ordinal)
-		}
+		s.Order(region, ordinal)
 	case 9:
 		if i := s.rand.IntN(len(s.operators)); s.rand.IntN(2) == 0 {
 			s.RestartOperator(i)
@@ -245,20 +242,25 @@ func (s *sim) replace(ordinal int, most time.Duration) {
 	})
 }
 
-// deleteOne deletes a session Lease, or that of a region whose holder is who it will be ordered for: the operator makes a
-// region Lease anew at once, so one that another node holds would have two owners until that node's watch shows it.
-func (s *sim) deleteOne() {
-	if s.rand.IntN(4) == 0 {
-		s.note("delete a session")
-		s.DeleteLease(s.names[s.rand.IntN(simNodes)])
-		return
+// delete deletes the Lease of a session or of a region, whoever holds it, or all there are; sometimes no operator looks.
+func (s *sim) delete() {
+	first, last := s.rand.IntN(simNodes), 0
+	if s.rand.IntN(4) > 0 {
+		first = s.regionSlot(s.rand.IntN(s.options.Grid.Regions()))
 	}
-	region := s.rand.IntN(s.options.Grid.Regions())
-	slot := s.regionSlot(region)
-	if l := s.leases[slot]; l.holder == "" || l.life.ordinal == s.declared[region] {
-		s.note("delete the lease of region %d", region)
-		s.frozen[region] = s.tl.Now() + 2*time.Minute
+	last = first
+	if s.rand.IntN(8) == 0 {
+		first, last = 0, len(s.names)-1
+	}
+	for slot := first; slot <= last; slot++ {
+		s.note("delete %s, held by %q", s.names[slot], s.leases[slot].holder)
 		s.DeleteLease(s.names[slot])
+	}
+	if s.rand.IntN(3) == 0 {
+		s.note("all operators restart")
+		for i := range s.operators {
+			s.RestartOperator(i)
+		}
 	}
 }
 
@@ -304,6 +306,9 @@ func simulate(seed uint64, spoil func(*mutant)) *sim {
 	s.calm()
 	s.run(simCalm)
 	s.problems = append(s.problems, s.Broken()...)
+	if n := s.Counters().NumbersReused; n > 0 {
+		s.problems = append(s.problems, fmt.Sprintf("%d sessions have a number that was used before", n))
+	}
 	if missing := s.unowned(); len(missing) > 0 {
 		s.problems = append(s.problems, fmt.Sprintf("regions %v are not owned %v after the last fault", missing, simCalm))
 	}
@@ -333,6 +338,7 @@ func TestTheSimulationNoticesBrokenRules(t *testing.T) {
 		"a deadline counted from the answer":      func(m *mutant) { m.deadlineFromAnswer = true },
 		"a session revoked after half a duration": func(m *mutant) { m.hastyRevoke = true },
 		"a region taken whatever its version is":  func(m *mutant) { m.blindTake = true },
+		"a lost region made for whom it is meant": func(m *mutant) { m.blindRemake = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(100) {

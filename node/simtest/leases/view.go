@@ -46,6 +46,9 @@ func (v *view) follow() {
 		}
 		due := a.now() + a.some(a.weather.Lag)
 		for slot, l := range a.leases {
+			if !l.exists() {
+				l.version = a.version
+			}
 			v.queue = append(v.queue, sighting{slot, due, l})
 		}
 		a.views = append(a.views, v)
@@ -116,16 +119,12 @@ func (v *view) deliver() {
 	}
 }
 
-// enter mirrors fence.ledger.enter and Delete: it reports whether a fact changed. What is deleted is forgotten, so an older
-// version that comes later counts again.
+// enter mirrors fence.ledger.enter and Delete: it reports whether a fact changed. Of what is deleted the version is kept, so
+// an older one that comes later does not count.
 func (v *view) enter(slot int, l lease) bool {
 	old := v.leases[slot]
 	if l.version <= old.version {
 		return false
-	}
-	if !l.exists() {
-		v.leases[slot] = lease{}
-		return old.exists()
 	}
 	v.leases[slot] = l
 	return l.says() != old.says()
