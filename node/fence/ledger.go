@@ -14,8 +14,9 @@ import (
 )
 
 // ledger is the newest version of each Lease of the World that the API server showed, by watch, list, read or answered
-// write. A version never gives way to an older one, so a lagging watch cannot undo what an answered write said. It is the
-// store of the reflector that watches. Bounded: one entry per region of the grid and per plausible ordinal.
+// write. A version never gives way to an older one, so a lagging watch cannot undo what an answered write said, nor a late
+// answer bring back what was deleted since. It is the store of the reflector that watches. Bounded: one entry per region of
+// the grid and per plausible ordinal.
 type ledger struct {
 	shape   shape
 	changed func()              // called, without the lock, when a fact changed
@@ -23,17 +24,20 @@ type ledger struct {
 
 	mu       sync.Mutex
 	synced   bool
+	listed   string // the version of the newest list: what it did not show did not exist then
 	regions  []regionEntry
 	sessions map[int]sessionEntry
 }
 
 type regionEntry struct {
 	lease *coordinationv1.Lease // nil: unknown or missing
+	gone  string                // the version of its deletion, "" if none was seen
 	regionFacts
 }
 
 type sessionEntry struct {
 	lease *coordinationv1.Lease
+	gone  string
 	sessionFacts
 }
 
@@ -70,7 +74,7 @@ func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
 			return false, err
 		}
 		old := l.regions[facts.index]
-		if !newer(lease, old.lease) {
+		if !l.news(lease, old.lease, old.gone) {
 			return false, nil
 		}
 		l.regions[facts.index] = regionEntry{lease: lease, regionFacts: facts}
@@ -81,7 +85,7 @@ func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
 			return false, err
 		}
 		old := l.sessions[facts.ordinal]
-		if !newer(lease, old.lease) {
+		if !l.news(lease, old.lease, old.gone) {
 			return false, nil
 		}
 		l.sessions[facts.ordinal] = sessionEntry{lease: lease, sessionFacts: facts}
@@ -91,14 +95,28 @@ func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
 	}
 }
 
-// newer reports whether lease is a later version than known, which may be nil. Versions of one API server are comparable;
-// if these are not, the newcomer counts.
-func newer(lease, known *coordinationv1.Lease) bool {
-	if known == nil {
-		return true
+// news reports whether lease is a later version than what is known of it: than the version known, or, if there is none, than
+// its deletion and than the list that did not show it.
+func (l *ledger) news(lease, known *coordinationv1.Lease, gone string) bool {
+	if known != nil {
+		return newer(lease, known.ResourceVersion)
 	}
-	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, known.ResourceVersion)
+	return newer(lease, gone) && newer(lease, l.listed)
+}
+
+// newer reports whether lease is later than version. Versions of one API server are comparable; if these are not, or if
+// there is no version, lease counts as later.
+func newer(lease *coordinationv1.Lease, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, version)
 	return err != nil || order > 0
+}
+
+// newest returns the later of two versions; if they are not comparable, the second.
+func newest(version, other string) string {
+	if order, err := resourceversion.CompareResourceVersion(version, other); err == nil && order > 0 {
+		return version
+	}
+	return other
 }
 
 // notAfter reports whether known is at most as late as version. Versions that are not comparable count as so.
@@ -116,9 +134,9 @@ func (l *ledger) Update(obj any) error { return l.withLease(obj, l.observe) }
 // Delete implements cache.ReflectorStore. The object carries the version of its deletion.
 func (l *ledger) Delete(obj any) error {
 	return l.withLease(obj, func(gone *coordinationv1.Lease) {
-		l.drop(func(lease *coordinationv1.Lease) bool {
-			return lease.Name == gone.Name && notAfter(lease, gone.ResourceVersion)
-		})
+		l.mu.Lock()
+		l.drop(gone.ResourceVersion, func(name string) bool { return name == gone.Name })
+		l.mu.Unlock()
 		l.changed()
 	})
 }
@@ -133,9 +151,9 @@ func (l *ledger) Replace(list []any, version string) error {
 			l.observe(lease)
 		}))
 	}
-	l.drop(func(lease *coordinationv1.Lease) bool { return !present[lease.Name] && notAfter(lease, version) })
 	l.mu.Lock()
-	l.synced = true
+	l.drop(version, func(name string) bool { return !present[name] })
+	l.synced, l.listed = true, newest(l.listed, version)
 	l.mu.Unlock()
 	l.changed()
 	return errors.Join(errs...)
@@ -153,18 +171,16 @@ func (l *ledger) withLease(obj any, do func(*coordinationv1.Lease)) error {
 	return nil
 }
 
-// drop forgets the Leases that gone names.
-func (l *ledger) drop(gone func(*coordinationv1.Lease) bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// drop forgets the Leases of those names that are not later than version, but not that they were gone then.
+func (l *ledger) drop(version string, gone func(name string) bool) {
 	for i := range l.regions {
-		if lease := l.regions[i].lease; lease != nil && gone(lease) {
-			l.regions[i] = regionEntry{}
+		if lease := l.regions[i].lease; lease != nil && gone(lease.Name) && notAfter(lease, version) {
+			l.regions[i] = regionEntry{gone: version}
 		}
 	}
 	for ordinal, s := range l.sessions {
-		if gone(s.lease) {
-			delete(l.sessions, ordinal)
+		if s.lease != nil && gone(s.lease.Name) && notAfter(s.lease, version) {
+			l.sessions[ordinal] = sessionEntry{gone: version}
 		}
 	}
 }
