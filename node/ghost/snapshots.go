@@ -18,6 +18,16 @@ func (s *Store) BeginSnapshot(chunk uint64, owner string) {
 	}
 }
 
+// Late: an owner was silent for a while and is heard again on the same stream. Its news may be of any moment of the silence:
+// what they say now may jump.
+func (s *Store) Late(owner string) {
+	for _, r := range s.replicas {
+		if r.Owner == owner {
+			r.late = true
+		}
+	}
+}
+
 // Interrupted: the stream of an owner broke, so news of its replicas may be missing. The next ones may jump.
 func (s *Store) Interrupted(owner string) {
 	for _, r := range s.replicas {

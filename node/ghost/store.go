@@ -42,6 +42,7 @@ type Replica struct {
 	held       []held
 	heldSince  int64
 	resetNext  bool // the next news of the owner go on from an earlier state
+	late       bool // the next news of the owner may be old
 	unheard    bool // the owner before signed off, and nothing of this one has come
 	stale      bool // not confirmed by the snapshot that is under way
 	doubted    bool // another live owner speaks for its home
@@ -231,7 +232,7 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if r.resetNext {
 		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it
 	}
-	r.Reset, r.unheard = r.Reset || f.Reset || r.resetNext, false
+	r.Reset, r.unheard, r.late = r.Reset || f.Reset || r.resetNext || r.late, false, false
 	r.resetNext = r.resetNext && f.Kind != wire.EntityFrame_KIND_SNAPSHOT // until all of it has come
 	if !s.update(r, f) {
 		s.Counters.Malformed++
@@ -321,6 +322,9 @@ func (s *Store) touch(r *Replica) {
 	}
 }
 
+// Jumped reports whether the replica is where no walk has led it, or what it does next may be so.
+func (r *Replica) Jumped() bool { return r.Reset || r.resetNext || r.late }
+
 // Remove takes a replica out; who saw it is told at the end of the tick.
 func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	chunk := r.Chunk
@@ -330,7 +334,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	s.bury(r)
 	delete(s.replicas, r.Entity)
 	s.residents.Remove(r.Entity)
-	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, r.Reset || r.resetNext})
+	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, r.Jumped()})
 }
 
 // Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of

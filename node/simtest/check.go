@@ -68,6 +68,18 @@ type numbering struct {
 type executed struct {
 	number     uint64
 	recoveries uint32
+	by         *Node
+	session    string
+}
+
+// undone reports whether what was executed last may have been lost: its owner has died or been fenced since, or the
+// receiver was brought back from its record.
+func (x *executed) undone(h zone.Happened) bool {
+	return h.Epoch.Recoveries > x.recoveries || x.by != nil && (x.by.Session() != x.session || !x.by.Acts())
+}
+
+func (x *executed) set(n *Node, h zone.Happened) {
+	*x = executed{number: h.Number, recoveries: h.Epoch.Recoveries, by: n, session: n.Session()}
 }
 
 type sight struct {
@@ -278,7 +290,7 @@ func (k *checker) executed(n *Node, h zone.Happened) {
 			k.broke(3, "%s executed input %d of account %d first", n.Session(), h.Number, h.Account)
 		}
 	}
-	undone := h.Epoch.Recoveries > last.recoveries
+	undone := last.undone(h)
 	switch {
 	case h.Number > last.number+1:
 		k.broke(3, "%s executed input %d of account %d after %d", n.Session(), h.Number, h.Account, last.number)
@@ -289,7 +301,7 @@ func (k *checker) executed(n *Node, h zone.Happened) {
 			k.broke(3, "%s executed input %d of account %d again, whose result the client knows", n.Session(), h.Number, h.Account)
 		}
 	}
-	last.number, last.recoveries = h.Number, h.Epoch.Recoveries
+	last.set(n, h)
 }
 
 // commanded asserts invariant 3 for the calls between entities.
@@ -305,20 +317,23 @@ func (k *checker) commanded(n *Node, h zone.Happened) {
 		last = &executed{}
 		of[sender] = last
 	}
-	if h.Number <= last.number && h.Epoch.Recoveries <= last.recoveries {
+	if h.Number <= last.number && !last.undone(h) {
 		k.broke(3, "%s executed command %d of entity %v on %v again, after %d", n.Session(), h.Number, sender, h.Entity, last.number)
 	}
-	last.number, last.recoveries = h.Number, h.Epoch.Recoveries
+	last.set(n, h)
 }
 
-// said notes what a player says with an input, so that its hearers can be held against it.
-func (k *checker) said(cl *Client, number uint64) {
+// sent notes with which inputs a player says something, so that its hearers can be held against it.
+func (k *checker) sent(cl *Client, number uint64, says bool) {
 	key := numbering{cl.Account, cl.loginEpoch()}
 	list := k.says[key]
 	for len(list) > 0 && list[len(list)-1] >= number { // the number was lost with a socket and is used again
 		list = list[:len(list)-1]
 	}
-	k.says[key] = append(list, number)
+	if says {
+		list = append(list, number)
+	}
+	k.says[key] = list
 }
 
 // listen asserts that what one player hears of another has no hole and no repeat while its stream is unbroken.

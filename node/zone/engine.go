@@ -310,6 +310,9 @@ func (e *Engine) readReplication(b PeerBytes) {
 		e.stats.FromDead++
 		return
 	}
+	if p.heard > 0 && e.tick-p.heard > jumpTicks {
+		e.gate.replicas.Late(b.Session)
+	}
 	p.heard = e.tick
 	arrived := e.tick
 	if b.At > 0 && b.At < e.boot { // what waited for this step is as old as its wait

@@ -21,7 +21,8 @@ type gate struct {
 	observers interest.Subscriptions[uint64] // accounts by chunk
 	holders   map[uint64][]string            // by observed chunk: where we are subscribed, sorted
 	ready     map[uint64][]string            // by observed chunk: whose snapshot is complete, sorted
-	awaited   map[string]int                 // snapshots on their way, by session
+	awaited   map[burst]bool                 // snapshots that were asked for and are not here
+	owing     map[string]int                 // their number, by session
 	add, drop map[string][]uint64            // subscriptions to tell, by session
 	fetching  map[uint64][]uint64            // by chunk: accounts that wait for the payload
 	seenUp    map[string]bool                // peers whose replication stream was up before
@@ -35,7 +36,7 @@ func newGate(e *Engine) *gate {
 	g := &gate{
 		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
 		holders: map[uint64][]string{}, ready: map[uint64][]string{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
-		awaited: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
+		awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
 	g.replicas.Observe = func(ev ghost.Event, id ecs.EntityID) { e.at(Happened{Point: ghostPoints[ev], Entity: id}) }
@@ -97,7 +98,10 @@ func (g *gate) subscribe(chunk uint64) {
 
 func (g *gate) ask(session string, chunk uint64) {
 	g.add[session] = append(g.add[session], chunk)
-	g.awaited[session]++
+	if !g.awaited[burst{session, chunk}] {
+		g.awaited[burst{session, chunk}] = true
+		g.owing[session]++
+	}
 	g.unready(session, chunk)
 	g.replicas.BeginSnapshot(chunk, session)
 }
@@ -105,11 +109,8 @@ func (g *gate) ask(session string, chunk uint64) {
 // leave tells a session that a chunk is not observed any more. A subscription that has not gone out yet never does: the
 // batch has those that end before those that begin.
 func (g *gate) leave(session string, chunk uint64) {
-	before := len(g.add[session])
 	g.add[session] = slices.DeleteFunc(g.add[session], func(c uint64) bool { return c == chunk })
-	if gone := before - len(g.add[session]); gone > 0 {
-		g.answered(session, gone)
-	}
+	g.answered(session, chunk)
 	g.drop[session] = append(g.drop[session], chunk)
 }
 
@@ -159,7 +160,7 @@ func (g *gate) observedChunks() []uint64 {
 func (g *gate) peerUp(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
-	delete(g.awaited, session)
+	g.forgetAwaited(session)
 	for _, chunk := range g.observedChunks() {
 		if _, found := slices.BinarySearch(g.holders[chunk], session); found {
 			g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
@@ -182,6 +183,7 @@ func (g *gate) peerUp(session string) {
 func (g *gate) peerDead(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
+	g.forgetAwaited(session)
 	for _, account := range g.order {
 		if s := g.sessions[account]; s.owner == session && s.state == sessionAttached {
 			s.lostOwner()
@@ -192,7 +194,7 @@ func (g *gate) peerDead(session string) {
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
 	g.replicas.EndSnapshot(chunk, from, homes)
-	g.answered(from, 1)
+	g.answered(from, chunk)
 	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
 		return
 	}
@@ -201,10 +203,25 @@ func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	}
 }
 
-// answered counts snapshots that are no longer awaited of a session. With the last one it is known what none confirmed.
-func (g *gate) answered(session string, n int) {
-	if g.awaited[session] = max(g.awaited[session]-n, 0); g.awaited[session] == 0 {
+// answered: a snapshot is here, or is not wanted any more. With the last one of a session it is known what none confirmed.
+func (g *gate) answered(session string, chunk uint64) {
+	if b := (burst{session, chunk}); g.awaited[b] {
+		delete(g.awaited, b)
+		g.owing[session]--
+	}
+	if g.owing[session] <= 0 {
+		delete(g.owing, session)
 		g.replicas.Sweep(session)
+	}
+}
+
+// forgetAwaited: what was asked of a session will not come on this stream.
+func (g *gate) forgetAwaited(session string) {
+	delete(g.owing, session)
+	for b := range g.awaited {
+		if b.to == session {
+			delete(g.awaited, b)
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ func (s *sim) locate(id ecs.EntityID, region int) (place, int) {
 		}
 		return placeFrozen, region
 	}
+	if o := s.outgoing.Get(id); o != nil { // given away and not durable yet
+		return placeMoved, o.Region
+	}
 	if t, ok := s.known.Tombstone(id); ok {
 		return placeMoved, t.Region
 	}

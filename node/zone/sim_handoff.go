@@ -127,7 +127,7 @@ func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string, at tor
 }
 
 func (s *sim) sendOffer(o *handoff.Outgoing) {
-	o.Offer.Orphaned = o.Accepted
+	o.Offer.Orphaned, o.Offer.Epoch = o.Accepted, wireEpoch(o.Epoch)
 	s.send(o.Target, &wire.PeerMessage{Message: &wire.PeerMessage_Offer{Offer: o.Offer}})
 }
 

@@ -43,9 +43,9 @@ type region struct {
 	asked     int64
 	reported  bool
 
-	creating map[uint64]bool        // accounts whose master is being stored
-	waking   map[ecs.EntityID]bool  // masters that come back from the store
-	missed   map[ecs.EntityID]int64 // masters that were asked for, do not rest and are not here; since which tick
+	creating map[uint64]bool          // accounts whose master is being stored
+	waking   map[ecs.EntityID]bool    // masters that come back from the store
+	missed   map[ecs.EntityID]absence // what was asked for, does not rest and is not here
 }
 
 // wakePatience is how long a master that does not rest may be on its way before it is brought back from its record: 5 s.
@@ -53,13 +53,17 @@ const wakePatience = 5 * TicksPerSecond
 
 // overdue reports whether a master that does not rest was missed for so long that nobody can be bringing it.
 func (r *region) overdue(id ecs.EntityID, tick int64) bool {
-	since, known := r.missed[id]
-	if !known {
-		r.missed[id] = tick
-		return false
+	a, known := r.missed[id]
+	if !known || tick-a.last > wakePatience {
+		a.since = tick // it is missed again, or for the first time
 	}
-	return tick-since > wakePatience
+	a.last = tick
+	r.missed[id] = a
+	return tick-a.since > wakePatience
 }
+
+// absence is from when on an entity is missed, and when it was asked for last, in ticks.
+type absence struct{ since, last int64 }
 
 // tableChanged takes regions that became ours and gives up those that are not ours any more.
 func (s *sim) tableChanged() {
@@ -87,7 +91,7 @@ func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != p
 func (s *sim) recover(index int, epoch uint64) {
 	r := &region{
 		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]bool{},
-		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]int64{},
+		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
 	}
 	s.regions[index] = r
 	s.atRegion(RecoveryBegan, index, "")
