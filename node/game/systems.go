@@ -106,9 +106,13 @@ func (g *Game) walk(id ecs.EntityID, p *Position, path *Path) {
 	if path.Steps >= motion.ResyncSteps || w.Standing() {
 		path.Steps = 0
 		g.env.Changed(id, NumberPosition)
+		if len(path.Waypoints) != path.told && !w.Standing() { // whoever is a step behind would turn back to the waypoint that was passed
+			path.told = len(path.Waypoints)
+			g.env.Changed(id, NumberPath)
+		}
 	}
 	if w.Standing() {
-		path.Waypoints = nil
+		path.Waypoints, path.told = nil, 0
 		g.env.Changed(id, NumberPath)
 	}
 }
@@ -214,7 +218,7 @@ func (g *Game) move(id ecs.EntityID, m *wire.Move) error {
 	} else {
 		path.Progress = 0
 	}
-	path.Waypoints = points
+	path.Waypoints, path.told = points, len(points)
 	g.env.Changed(id, NumberPath)
 	g.lead(id)
 	return nil

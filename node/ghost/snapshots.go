@@ -19,11 +19,11 @@ func (s *Store) BeginSnapshot(chunk uint64, owner string) {
 }
 
 // Late: an owner was silent for a while and is heard again on the same stream. Its news may be of any moment of the silence:
-// what they say now may jump.
-func (s *Store) Late(owner string) {
+// what they say now may jump, and so may the first that is on time again.
+func (s *Store) Late(tick int64, owner string) {
 	for _, r := range s.replicas {
 		if r.Owner == owner {
-			r.late = true
+			r.lateUntil = tick + HoldTicks
 		}
 	}
 }

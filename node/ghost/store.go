@@ -42,7 +42,7 @@ type Replica struct {
 	held       []held
 	heldSince  int64
 	resetNext  bool // the next news of the owner go on from an earlier state
-	late       bool // the next news of the owner may be old
+	lateUntil  int64 // until the news after this tick, what the owner says may be old, or correct what was; 0: it is not
 	unheard    bool // the owner before signed off, and nothing of this one has come
 	stale      bool // not confirmed by the snapshot that is under way
 	doubted    bool // another live owner speaks for its home
@@ -232,7 +232,10 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if r.resetNext {
 		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it
 	}
-	r.Reset, r.unheard, r.late = r.Reset || f.Reset || r.resetNext || r.late, false, false
+	r.Reset, r.unheard = r.Reset || f.Reset || r.resetNext || r.lateUntil > 0, false
+	if s.tick > r.lateUntil {
+		r.lateUntil = 0
+	}
 	r.resetNext = r.resetNext && f.Kind != wire.EntityFrame_KIND_SNAPSHOT // until all of it has come
 	if !s.update(r, f) {
 		s.Counters.Malformed++
@@ -323,7 +326,7 @@ func (s *Store) touch(r *Replica) {
 }
 
 // Jumped reports whether the replica is where no walk has led it, or what it does next may be so.
-func (r *Replica) Jumped() bool { return r.Reset || r.resetNext || r.late }
+func (r *Replica) Jumped() bool { return r.Reset || r.resetNext || r.lateUntil > 0 }
 
 // Remove takes a replica out; who saw it is told at the end of the tick.
 func (s *Store) Remove(r *Replica, reason wire.VanishReason) {

@@ -242,30 +242,37 @@ func (k *checker) sightOf(cl *Client) {
 		if t.tick != k.c.ticks || t.actor == nil {
 			continue
 		}
-		_, holds := cl.Chunks[k.c.Grid.ChunkFromKey(t.chunk)]
-		k.differ(cl, t.id, holds && cl.Entities[t.id] == nil, "does not see entity %v at %v, though it was sent chunk %v", t.id, t.at, k.c.Grid.ChunkFromKey(t.chunk))
+		differs := false
+		if cl.Entities[t.id] == nil {
+			_, differs = cl.Chunks[k.c.Grid.ChunkFromKey(t.chunk)]
+		}
+		if k.differ(cl, t.id, differs) {
+			k.broke(5, "account %d does not see entity %v at %v, though it was sent chunk %v", cl.Account, t.id, t.at, k.c.Grid.ChunkFromKey(t.chunk))
+		}
 	}
 	if k.c.ticks%4 != 0 { // what should not be seen is looked for at every fourth tick
 		return
 	}
 	for _, id := range sortedEntities(&cl.Model) {
 		t := k.entities[id]
-		gone := t == nil || t.tick != k.c.ticks
-		k.differ(cl, id, gone, "sees entity %v, which nobody has", id)
+		if k.differ(cl, id, t == nil || t.tick != k.c.ticks) {
+			k.broke(5, "account %d sees entity %v, which nobody has", cl.Account, id)
+		}
 	}
 }
 
-func (k *checker) differ(cl *Client, id ecs.EntityID, differs bool, format string, args ...any) {
+// differ reports whether a sight has differed for longer than it may. What is said of it is composed only then: this is
+// asked for every client and every entity in every tick.
+func (k *checker) differ(cl *Client, id ecs.EntityID, differs bool) bool {
 	key := sight{cl, id}
 	if !differs {
 		if len(k.differs) > 0 {
 			delete(k.differs, key)
 		}
-		return
+		return false
 	}
-	if k.differs[key]++; k.differs[key] > k.patience() {
-		k.broke(5, "account %d %s", cl.Account, fmt.Sprintf(format, args...))
-	}
+	k.differs[key]++
+	return k.differs[key] > k.patience()
 }
 
 // happened sees every transition of every node.
@@ -273,6 +280,10 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 	switch h.Point {
 	case zone.CallExecuted:
 		k.executed(n, h)
+	case zone.CallAnswered:
+		if x := k.inputs[numbering{h.Account, h.Sender}]; x == nil || x.number < h.Number {
+			k.broke(3, "%s tells account %d that its input %d is done, which nobody executed", n.Session(), h.Account, h.Number)
+		}
 	case zone.CommandExecuted:
 		k.commanded(n, h)
 	}

@@ -1,10 +1,12 @@
 package simtest
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +63,14 @@ func (s *soak) anyFailed() bool {
 }
 
 func (s *soak) seed(seed int64) {
+	defer func() { // an engine asserts something itself: the seed is told before the process ends
+		if c := recover(); c != nil {
+			if stack := debug.Stack(); bytes.Contains(stack, []byte("zone.(*Engine).Step")) {
+				fmt.Printf("simtest: seed %d broke assertion: %v\n", seed, c)
+			}
+			panic(c)
+		}
+	}()
 	o := Try(Generate(uint64(seed)), false)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -311,7 +311,7 @@ func (e *Engine) readReplication(b PeerBytes) {
 		return
 	}
 	if p.heard > 0 && e.tick-p.heard > jumpTicks {
-		e.gate.replicas.Late(b.Session)
+		e.gate.replicas.Late(e.tick, b.Session)
 	}
 	p.heard = e.tick
 	arrived := e.tick

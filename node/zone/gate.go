@@ -67,9 +67,7 @@ func (g *gate) release(s *session, chunk uint64) {
 	if !removed {
 		return
 	}
-	for _, id := range g.replicas.In(chunk) {
-		s.touch(id)
-	}
+	s.narrowed = true
 	if last {
 		g.unsubscribe(chunk)
 	}

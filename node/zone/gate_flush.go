@@ -237,6 +237,12 @@ func (s *session) flush() {
 	if s.full {
 		s.showAll()
 	}
+	if s.narrowed { // also what left the chunk in this very tick: nobody else tells of it
+		s.narrowed = false
+		for id := range s.seen {
+			s.touch(id)
+		}
+	}
 	slices.Sort(s.touched)
 	for _, id := range slices.Compact(s.touched) {
 		r := g.replicas.Get(id)

@@ -74,6 +74,7 @@ type session struct {
 	manifested bool
 	complete   bool // a full set is being sent; set_complete is due
 	full       bool // all in sight counts as unseen
+	narrowed   bool // a chunk was given up in this tick
 }
 
 // client takes one event of a connection.
@@ -400,7 +401,7 @@ func (s *session) answered(m *wire.CallAnswer) {
 	if !s.calls.Answer(m.Number) {
 		return
 	}
-	s.gate.at(Happened{Point: CallAnswered, Account: s.account, Entity: s.entity, Number: m.Number})
+	s.gate.at(Happened{Point: CallAnswered, Account: s.account, Sender: s.login, Entity: s.entity, Number: m.Number})
 	res := &wire.InputResult{}
 	if err := proto.Unmarshal(m.Result, res); err != nil {
 		s.gate.stats.Malformed++
