@@ -115,7 +115,7 @@ func (w *network) connect(l *wireLink) {
 	for end := range 2 {
 		l.up[end] = true
 		l.lanes[end][streamReplication].queue = nil
-		l.nodes[end].streams[l.session(1-end)] = l.life
+		l.nodes[end].connected(l.session(1-end), l.life)
 		l.nodes[end].peer(l.session(1-end), zone.PeerUp)
 	}
 	for end := range 2 {
@@ -221,16 +221,17 @@ func (w *network) arrive(l *wireLink, end, stream int) {
 	if l.blocked[end] || l.parted || !l.up[1-end] || !l.alive(1-end) {
 		return
 	}
-	to := l.nodes[1-end]
-	for len(q.queue) > 0 && q.queue[0].due <= w.c.Now() {
-		p := zone.PeerBytes{Session: l.session(end), Bytes: q.queue[0].bytes, At: to.clock.Boottime()}
-		q.queue = q.queue[1:]
+	to, due := l.nodes[1-end], 0
+	for due < len(q.queue) && q.queue[due].due <= w.c.Now() {
+		p := zone.PeerBytes{Session: l.session(end), Bytes: q.queue[due].bytes, At: to.clock.Boottime()}
+		due++
 		if stream == streamReplication {
 			to.inbox.Replication = append(to.inbox.Replication, p)
 		} else {
 			to.inbox.Reliable = append(to.inbox.Reliable, p)
 		}
 	}
+	q.queue = slices.Delete(q.queue, 0, due)
 	w.pump(l, end, stream)
 }
 

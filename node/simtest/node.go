@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -24,13 +23,15 @@ type Node struct {
 	Notes []string
 
 	c       *Cluster
+	called  string
+	session string // of the present incarnation
 	clock   clock
 	pods    int // counts the pods of this slot
 	process int // counts the processes
 	paused  bool
 	inbox   zone.Inbox
 	table   *partition.Table // the last that was delivered
-	streams map[string]int   // the life of the link to each session, as the inbox was told
+	streams map[string]int   // the life of the link to each session, as the inbox was told; never changed, but replaced
 	store   storeClient
 	live    map[string]bool // sessions that it was told of, perhaps before they themselves know that they live
 
@@ -74,7 +75,10 @@ func (k *clock) when(boot time.Duration) time.Duration {
 const maxNotes = 200
 
 func newNode(c *Cluster, ordinal int) *Node {
-	n := &Node{Ordinal: ordinal, c: c, clock: clock{c: c, rate: 1}, streams: map[string]int{}, live: map[string]bool{}}
+	n := &Node{
+		Ordinal: ordinal, c: c, clock: clock{c: c, rate: 1}, live: map[string]bool{},
+		called: fmt.Sprintf("%s-zone-%d", World, ordinal), session: sessionName(ordinal, 0),
+	}
 	if ordinal < len(c.options.Rates) {
 		n.clock.rate = c.options.Rates[ordinal]
 		n.clock.offset = time.Duration(ordinal) * time.Hour
@@ -82,10 +86,10 @@ func newNode(c *Cluster, ordinal int) *Node {
 	return n
 }
 
-func (n *Node) name() string { return fmt.Sprintf("%s-zone-%d", World, n.Ordinal) }
+func (n *Node) name() string { return n.called }
 
 // Session names the present incarnation.
-func (n *Node) Session() string { return sessionName(n.Ordinal, n.Incarnation) }
+func (n *Node) Session() string { return n.session }
 
 // Running reports whether the process runs and has its session.
 func (n *Node) Running() bool { return n.Engine != nil }
@@ -102,7 +106,7 @@ func (n *Node) deadline() time.Duration {
 
 // begin is the start of a process that has got its session.
 func (n *Node) begin(incarnation int32) error {
-	n.Incarnation = incarnation
+	n.Incarnation, n.session = incarnation, sessionName(n.Ordinal, incarnation)
 	engine, err := zone.New(zone.Config{
 		Grid: n.c.Grid, Session: n.Session(), Node: n.name(), Ordinal: n.Ordinal, Incarnation: n.Incarnation, Probe: n.happened,
 	})
@@ -111,7 +115,7 @@ func (n *Node) begin(incarnation int32) error {
 	}
 	n.process++
 	n.Engine, n.inbox, n.table, n.Fenced, n.held, n.stall, n.trap = engine, zone.Inbox{}, nil, false, nil, false, nil
-	clear(n.streams)
+	n.streams = nil
 	clear(n.live)
 	for _, other := range n.c.Nodes {
 		if other != n && other.live[n.Session()] {
@@ -179,7 +183,7 @@ func (n *Node) step() {
 	if len(n.Notes) > maxNotes {
 		n.Notes = n.Notes[len(n.Notes)-maxNotes:]
 	}
-	n.held = &held{out: out, streams: maps.Clone(n.streams)}
+	n.held = &held{out: out, streams: n.streams}
 	if n.trap != nil && n.trap.sprung {
 		n.spring()
 		return
@@ -267,6 +271,17 @@ func (n *Node) submit(requests []zone.StoreRequest) {
 			}
 		})
 	}
+}
+
+// connected notes the life of the link to a session. A step that is held goes on with what it had.
+func (n *Node) connected(session string, life int) {
+	streams := map[string]int{session: life}
+	for other, life := range n.streams {
+		if other != session {
+			streams[other] = life
+		}
+	}
+	n.streams = streams
 }
 
 // peer puts a change of a link or session into the inbox. Replication of a stream that is over is void.
