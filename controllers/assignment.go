@@ -85,7 +85,7 @@ func (s *scene) begun() bool { return s.world.Status.HighestEpoch > 0 }
 // targets is where each region should be, now. Pure.
 //
 // A held region stays with its holder: moving it takes a migration. A free one waits for the node that the table names as
-// long as that may come back, then goes to the heir it was promised, or to a new one.
+// long as that may come back, then goes to the heir it was promised, or to a new one. One in doubt goes to nobody.
 func (s *scene) targets() placement.Table {
 	want := make(placement.Table, len(s.regions))
 	var orphans []int
@@ -98,6 +98,8 @@ func (s *scene) targets() placement.Table {
 		switch t, holder := s.tenureOf(i); {
 		case t == held:
 			want[i] = holder
+		case s.doubtful(i):
+			want[i] = placement.Nobody
 		case s.replicas() == 0: // hibernating: everything comes back where it was
 			want[i] = promised
 		case s.expected(want[i]):
@@ -150,6 +152,7 @@ func (r *WorldReconciler) writeRegions(ctx context.Context, s *scene, changed []
 	freed, mu := map[int32]int{}, sync.Mutex{}
 	err := each(ctx, changed, func(ctx context.Context, i int) error {
 		if err := r.Update(ctx, updates[i]); err != nil {
+			s.memory.custody.unsettled(i, s.regions[i], err)
 			return fmt.Errorf("writing region lease %s: %w", updates[i].Name, err)
 		}
 		mu.Lock()
@@ -157,7 +160,7 @@ func (r *WorldReconciler) writeRegions(ctx context.Context, s *scene, changed []
 		if t, holder := s.tenureOf(i); t == orphaned {
 			freed[holder]++
 		}
-		s.regions[i] = updates[i]
+		s.putRegion(i, updates[i])
 		return nil
 	})
 	return freed, err

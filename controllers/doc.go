@@ -3,7 +3,7 @@
 //
 // One reconciler per World, level-based: it gathers what is (scene), decides with pure functions what should be (targets,
 // replicas, whom to revoke), writes the difference, and reports once at the end. Nothing in it waits, and nothing but the
-// observations of session Leases lives in memory, so a restarted operator continues where the former one stopped.
+// observations of Leases lives in memory, so a restarted operator continues where the former one stopped.
 //
 // What it promises:
 //   - A session is revoked only by a compare-and-swap on a Lease that this process itself watched standing still for a full

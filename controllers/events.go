@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -74,8 +75,12 @@ func noticeRedistributed(regions int, to string) notice {
 	return notice{reason: EventRegionsRedistributed, action: "Redistribute", note: fmt.Sprintf("%d regions of lost nodes go to %s", regions, to)}
 }
 
-func noticeLeasesRecreated(regions int, epoch int32) notice {
-	return notice{warning: true, reason: EventLeasesRecreated, action: "Recreate", note: fmt.Sprintf("made %d lost region leases again, at epoch %d", regions, epoch)}
+func noticeLeasesRecreated(regions int, epoch int32, inDoubt int, wait time.Duration) notice {
+	note := fmt.Sprintf("made %d lost region leases again, at epoch %d", regions, epoch)
+	if inDoubt > 0 {
+		note += fmt.Sprintf("; nobody may take %d of them for %s, because nobody knows who held them", inDoubt, wait)
+	}
+	return notice{warning: true, reason: EventLeasesRecreated, action: "Recreate", note: note}
 }
 
 // tell publishes notices.

@@ -63,7 +63,7 @@ func (r *WorldReconciler) revoke(ctx context.Context, s *scene, ordinal int32, w
 		s.wake(100 * time.Millisecond)
 		return nil
 	}
-	s.memory.sessions.Restart()
+	s.memory.restart()
 	return fmt.Errorf("revoking session %s: %w", session, err)
 }
 

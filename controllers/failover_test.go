@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -249,35 +248,4 @@ func TestAnOperatorThatDiesMidwayIsContinued(t *testing.T) {
 	b.wire.set(nil)
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
 	check()
-}
-
-func TestLostLeasesAreMadeAgainAboveEverythingThatWas(t *testing.T) {
-	b := newBench(t)
-	b.apply(b.mortal(2, 2, 2))
-	b.settled()
-	highest := b.get().Status.HighestEpoch
-	b.remove(b.lease("genesis-r-0-0"))
-	b.await("the region lease", func() (bool, string) {
-		for _, lease := range b.regions() {
-			if lease.Name == "genesis-r-0-0" && *lease.Spec.HolderIdentity != "" {
-				return *lease.Spec.LeaseTransitions > highest, fmt.Sprint(*lease.Spec.LeaseTransitions)
-			}
-		}
-		return false, "missing"
-	})
-	if now := b.get().Status.HighestEpoch; now <= highest {
-		t.Errorf("highestEpoch %d was not raised above %d", now, highest)
-	}
-	b.nodes.freeze("genesis-zone-0") // it does not know that its session lease is gone, and acts until its deadline
-	removed := time.Now()
-	b.remove(b.lease("genesis-zone-0"))
-	b.await("the session lease", func() (bool, string) {
-		return b.client.Get(context.Background(), b.key("genesis-zone-0"), &coordinationv1.Lease{}) == nil, ""
-	})
-	if waited := time.Since(removed); waited < leaseDuration {
-		t.Errorf("made again after %s, want at least %s", waited, leaseDuration)
-	}
-	if incarnation := *b.lease("genesis-zone-0").Spec.LeaseTransitions; incarnation < 1 {
-		t.Errorf("the lives are counted from %d", incarnation)
-	}
 }

@@ -70,6 +70,7 @@ func (b *bench) startOperator() {
 	cfg := rest.CopyConfig(b.cfg)
 	wire := b.wire
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper { return wire.over(rt) })
+	controllers.LimitRequests(cfg)
 	options := controllers.CacheOptions()
 	options.DefaultNamespaces = map[string]cache.Config{b.ns: {}}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{

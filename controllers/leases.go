@@ -16,7 +16,8 @@ import (
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
-// epochStep is by how much status.highestEpoch is ahead of the epochs in use: large, so that it is seldom written.
+// epochStep is by how much status.highestEpoch is ahead of the epochs and incarnations in use: large, so that it is seldom
+// written.
 const epochStep = 1000
 
 // ensureLeases makes the Leases that are missing, before any pod may look for them.
@@ -41,8 +42,8 @@ func (r *WorldReconciler) ensureLeases(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// ensureRegionLeases makes all region Leases of a new World, or those that were lost: above every epoch that was ever used,
-// so that whoever held one is refused by store and peers.
+// ensureRegionLeases makes all region Leases of a new World, or those that were lost: for who held them (see custody), and
+// above every epoch that was ever used, so that anybody else is refused by store and peers.
 func (r *WorldReconciler) ensureRegionLeases(ctx context.Context, s *scene) error {
 	if !slices.Contains(s.regions, nil) {
 		return nil
@@ -63,21 +64,21 @@ func (r *WorldReconciler) ensureRegionLeases(ctx context.Context, s *scene) erro
 	if err := r.foreignLease(ctx, s, v1alpha1.RegionLeaseName(s.world.Name, int(first.Column), int(first.Row))); err != nil {
 		return err
 	}
-	lost := s.statefulSet != nil
-	epoch := s.highestEpoch + 1
-	if err := r.raiseHighestEpoch(ctx, s, epoch+epochStep); err != nil {
+	epoch, err := r.raiseHighestEpoch(ctx, s)
+	if err != nil {
 		return err
 	}
-	err := each(ctx, missing, func(ctx context.Context, i int) error {
-		lease := s.regionLease(i, epoch)
+	err = each(ctx, missing, func(ctx context.Context, i int) error {
+		lease := s.remade(i, epoch)
 		if err := r.createLease(ctx, s, lease); err != nil {
+			s.memory.custody.unsettled(i, nil, err)
 			return err
 		}
-		s.regions[i] = lease
+		s.putRegion(i, lease)
 		return nil
 	})
-	if err == nil && lost {
-		s.notify(noticeLeasesRecreated(len(missing), epoch))
+	if err == nil && s.lived() {
+		s.notify(noticeLeasesRecreated(len(missing), epoch, s.inDoubt(), s.doubtTime()))
 	}
 	return err
 }
@@ -96,15 +97,17 @@ func (r *WorldReconciler) reread(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// raiseHighestEpoch persists the bound before anything is made under it, so that no epoch is ever given out twice.
-func (r *WorldReconciler) raiseHighestEpoch(ctx context.Context, s *scene, to int32) error {
+// raiseHighestEpoch persists a higher bound before anything is made under it, so that no epoch and no incarnation is ever
+// given out twice. It returns a number between the former bound and the new one, for whatever is made next.
+func (r *WorldReconciler) raiseHighestEpoch(ctx context.Context, s *scene) (int32, error) {
+	above := s.highestEpoch + 1
 	world := s.world.DeepCopy()
-	world.Status.HighestEpoch = to
+	world.Status.HighestEpoch = above + epochStep
 	if err := r.Status().Update(ctx, world); err != nil {
-		return fmt.Errorf("raising highestEpoch to %d: %w", to, err)
+		return 0, fmt.Errorf("raising highestEpoch to %d: %w", above+epochStep, err)
 	}
-	s.world, s.highestEpoch = world, to
-	return nil
+	s.world, s.highestEpoch = world, above+epochStep
+	return above, nil
 }
 
 // holdWorld sets the finalizer while regions are or may become held, and takes it off a World that has stopped: then the
@@ -184,21 +187,27 @@ func (r *WorldReconciler) foreignLease(ctx context.Context, s *scene, names ...s
 }
 
 // ensureSessionLeases makes the session Leases that are missing. One that was lost is made again only after it was seen
-// missing for a full lease duration: its node may not know yet, and acts until its own deadline.
+// missing for a full lease duration: its node may not know yet, and acts until its own deadline. Where a node may have lived
+// before, its lives are counted on above every number that was ever used.
 func (r *WorldReconciler) ensureSessionLeases(ctx context.Context, s *scene) error {
-	for ordinal := range s.replicas() {
-		if s.sessions[ordinal] != nil {
-			continue
-		}
-		lost := s.lastIncarnation(ordinal) > 0 || s.pods[ordinal] != nil
-		if lost && s.memory.sessions.Unchanged(ordinal) < s.leaseDuration() {
-			continue
-		}
-		name := v1alpha1.NodeName(s.world.Name, int(ordinal))
-		if err := r.foreignLease(ctx, s, name); err != nil {
+	missing := s.sessionsToMake()
+	if len(missing) == 0 {
+		return nil
+	}
+	for _, ordinal := range missing {
+		if err := r.foreignLease(ctx, s, v1alpha1.NodeName(s.world.Name, int(ordinal))); err != nil {
 			return err
 		}
-		lease := s.lease(name, v1alpha1.LeaseKindSession, s.lastIncarnation(ordinal))
+	}
+	var last int32
+	if s.lived() {
+		var err error
+		if last, err = r.raiseHighestEpoch(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, ordinal := range missing {
+		lease := s.lease(v1alpha1.NodeName(s.world.Name, int(ordinal)), v1alpha1.LeaseKindSession, last)
 		lease.Labels[v1alpha1.LabelOrdinal] = strconv.Itoa(int(ordinal))
 		if err := r.createLease(ctx, s, lease); err != nil {
 			return err
@@ -208,33 +217,39 @@ func (r *WorldReconciler) ensureSessionLeases(ctx context.Context, s *scene) err
 	return nil
 }
 
-// lastIncarnation is the latest life of a node that any other object remembers, 0 if none does.
-func (s *scene) lastIncarnation(ordinal int32) int32 {
-	var last int32
-	node := v1alpha1.NodeName(s.world.Name, int(ordinal))
-	remember := func(session string) {
-		if name, incarnation, err := v1alpha1.ParseSessionID(session); err == nil && name == node {
-			last = max(last, incarnation)
+// sessionsToMake are the nodes whose session Lease is missing, and was for long enough if there was one.
+func (s *scene) sessionsToMake() []int32 {
+	var missing []int32
+	for ordinal := range s.replicas() {
+		lost := s.remembered(ordinal) || s.pods[ordinal] != nil
+		if s.sessions[ordinal] == nil && (!lost || s.memory.sessions.Unchanged(ordinal) >= s.leaseDuration()) {
+			missing = append(missing, ordinal)
 		}
 	}
-	for _, lease := range s.regions {
-		remember(holderOf(lease))
-	}
-	if zoneNode := s.zoneNodes[ordinal]; zoneNode != nil {
-		remember(zoneNode.Status.Session)
-	}
-	for _, row := range s.world.Status.ZoneNodes {
-		if row.Ordinal == ordinal {
-			remember(row.Session)
-		}
-	}
-	return last
+	return missing
 }
 
-// leadHighestEpoch keeps status.highestEpoch well ahead of the epochs in use.
+// remembered tells whether any other object knows of a life of a node.
+func (s *scene) remembered(ordinal int32) bool {
+	node := v1alpha1.NodeName(s.world.Name, int(ordinal))
+	names := func(session string) bool {
+		name, _, err := v1alpha1.ParseSessionID(session)
+		return err == nil && name == node
+	}
+	if zoneNode := s.zoneNodes[ordinal]; zoneNode != nil && names(zoneNode.Status.Session) {
+		return true
+	}
+	return slices.ContainsFunc(s.regions, func(lease *coordinationv1.Lease) bool { return names(holderOf(lease)) }) ||
+		slices.ContainsFunc(s.reported.ZoneNodes, func(row v1alpha1.ZoneNodeRow) bool { return names(row.Session) })
+}
+
+// leadHighestEpoch keeps status.highestEpoch well ahead of the epochs and incarnations in use.
 func (s *scene) leadHighestEpoch() int32 {
 	highest := int32(0)
 	for _, lease := range s.regions {
+		highest = max(highest, transitionsOf(lease))
+	}
+	for _, lease := range s.sessions {
 		highest = max(highest, transitionsOf(lease))
 	}
 	if highest+epochStep/2 <= s.highestEpoch || highest > math.MaxInt32-2*epochStep {

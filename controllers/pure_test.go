@@ -29,7 +29,7 @@ func row(replicas int32, holders ...string) *scene {
 	s := &scene{
 		world: world, memory: &memory{}, now: now, grid: placement.Grid{Columns: int32(len(holders)), Rows: 1},
 		sessions: map[int32]*coordinationv1.Lease{}, pods: map[int32]*corev1.Pod{}, zoneNodes: map[int32]*v1alpha1.ZoneNode{},
-		verdicts: map[string]verdict{},
+		verdicts: map[string]verdict{}, reported: &v1alpha1.WorldStatus{},
 	}
 	for i, holder := range holders {
 		if holder == "-" {

@@ -57,10 +57,17 @@ type verdict struct {
 // memory is what the operator remembers about a World between reconciles. Losing it costs time, never correctness.
 type memory struct {
 	sessions liveness.Observer
+	custody  custodian
 	plan     plannedTable
 	refused  map[string]refusal
 	secrets  map[string]time.Time
 	proof    proof
+}
+
+// restart starts every observation anew: a read failed, or a write came back with an unknown outcome.
+func (m *memory) restart() {
+	m.sessions.Restart()
+	m.custody.doubts.Restart()
 }
 
 func (r *WorldReconciler) remember(key types.NamespacedName) *memory {
@@ -111,6 +118,7 @@ func (r *WorldReconciler) gatherRegions(ctx context.Context, s *scene) error {
 		return fmt.Errorf("listing region leases: %w", err)
 	}
 	s.regions = make([]*coordinationv1.Lease, s.grid.Size())
+	s.memory.custody.of(len(s.regions))
 	for i := range list.Items {
 		s.addRegion(&list.Items[i])
 	}
@@ -123,7 +131,13 @@ func (s *scene) addRegion(lease *coordinationv1.Lease) {
 		lease.Name != v1alpha1.RegionLeaseName(s.world.Name, column, row) {
 		return
 	}
-	s.regions[s.grid.Index(int32(column), int32(row))] = lease
+	s.putRegion(s.grid.Index(int32(column), int32(row)), lease)
+}
+
+// putRegion enters a version of a region Lease that was read or written.
+func (s *scene) putRegion(index int, lease *coordinationv1.Lease) {
+	s.regions[index] = lease
+	s.memory.custody.of(len(s.regions)).remember(index, lease)
 }
 
 func (r *WorldReconciler) gatherPods(ctx context.Context, s *scene) error {
@@ -178,7 +192,7 @@ func (r *WorldReconciler) gatherSessions(ctx context.Context, s *scene) error {
 	began := r.Boottime()
 	err := r.Live.List(ctx, list, client.InNamespace(s.world.Namespace), sessionsOf(s.world.Name))
 	if err != nil {
-		s.memory.sessions.Restart()
+		s.memory.restart()
 		return fmt.Errorf("reading session leases: %w", err)
 	}
 	ended := r.Boottime()
@@ -187,6 +201,7 @@ func (r *WorldReconciler) gatherSessions(ctx context.Context, s *scene) error {
 		s.addSession(&list.Items[i])
 	}
 	s.memory.sessions.Observe(began, ended, s.maxGap(), s.sightings())
+	s.watchDoubts(began, ended)
 	return nil
 }
 

@@ -78,6 +78,10 @@ func (s *scene) regionsOwned() verdict {
 		return verdict{false, v1alpha1.ReasonWaitingForNodes, fmt.Sprintf(
 			"regions wait for %s to start. If that takes long: `kubectl describe pod` and `kubectl logs` say why.", few(waiting, "node"))}
 	}
+	if s.inDoubt() > 0 {
+		return verdict{false, v1alpha1.ReasonRegionsUnowned, fmt.Sprintf(
+			"region leases were deleted and nobody knows who held them: nobody may take those regions until every node renewed in time for %s.", s.doubtTime())}
+	}
 	return verdict{false, v1alpha1.ReasonRegionsUnowned, "live nodes are taking the free regions."}
 }
 

@@ -126,7 +126,7 @@ func (r *WorldReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.ZoneNode{}, byWorld, builder.WithPredicates(zoneNodeMatters)).
 		Watches(&coordinationv1.Lease{}, byWorld, builder.WithPredicates(leaseMatters)).
 		Watches(&corev1.Pod{}, byWorld, builder.WithPredicates(podMatters)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries()}).
 		Complete(r)
 }
 

@@ -75,6 +75,7 @@ func run(ctx context.Context, o options) error {
 	}
 	cfg.QPS = -1 // the API server's priority and fairness is the limit
 	cfg.UserAgent = "spatialcells-operator"
+	controllers.LimitRequests(cfg)
 	mgr, err := newManager(cfg, o)
 	if err != nil {
 		return err

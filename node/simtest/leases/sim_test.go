@@ -244,11 +244,11 @@ func (s *sim) replace(ordinal int, most time.Duration) {
 
 // delete deletes the Lease of a session or of a region, whoever holds it, or all there are; sometimes no operator looks.
 func (s *sim) delete() {
-	first, last := s.rand.IntN(simNodes), 0
+	first := s.rand.IntN(simNodes)
 	if s.rand.IntN(4) > 0 {
 		first = s.regionSlot(s.rand.IntN(s.options.Grid.Regions()))
 	}
-	last = first
+	last := first
 	if s.rand.IntN(8) == 0 {
 		first, last = 0, len(s.names)-1
 	}
