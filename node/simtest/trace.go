@@ -14,6 +14,8 @@ type Trace struct {
 	c *Cluster
 	// Quiet leaves out transitions; nil: those of subscriptions, calls that go well and heartbeats.
 	Quiet func(zone.Point) bool
+	// Watch, if there is one, is told of every transition, also of those that are left out.
+	Watch func(*Node, zone.Happened)
 
 	b     strings.Builder
 	names map[ecs.EntityID]string
@@ -70,7 +72,13 @@ func (t *Trace) name(id ecs.EntityID) string {
 }
 
 func (t *Trace) happened(n *Node, h zone.Happened) {
-	if t == nil || t.Quiet(h.Point) {
+	if t == nil {
+		return
+	}
+	if t.Watch != nil {
+		t.Watch(n, h)
+	}
+	if t.Quiet(h.Point) {
 		return
 	}
 	var b strings.Builder
