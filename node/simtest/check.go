@@ -44,6 +44,7 @@ type checker struct {
 	quiet    []int         // by gateway: for how many ticks nothing around it was disturbed
 	heard    map[ear]voice
 	says     map[numbering][]uint64
+	hears    func(*Client, client.Said) // told of all that is heard, if it is set
 }
 
 // tracked is one entity, as all nodes together have it in this tick.
@@ -350,6 +351,9 @@ func (k *checker) sent(cl *Client, number uint64, says bool) {
 // listen asserts that what one player hears of another has no hole and no repeat while its stream is unbroken.
 func (k *checker) listen(cl *Client) {
 	for _, h := range cl.TakeHeard() {
+		if k.hears != nil {
+			k.hears(cl, h)
+		}
 		var v voice
 		if _, err := fmt.Sscanf(h.Text, "%d.%d.%d", &v.login.account, &v.login.epoch, &v.number); err != nil {
 			continue
