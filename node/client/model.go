@@ -114,6 +114,7 @@ type Model struct {
 
 	sequence uint64
 	acked    uint64
+	fresh    map[torus.ChunkPos]bool // chunks that came after the last batch: what the next one says was decided before
 }
 
 // keep appends to a list that is bounded.
@@ -293,6 +294,10 @@ func (m *Model) chunk(d *wire.ChunkData) error {
 		return fmt.Errorf("reading a server message: more than %d chunks", maxChunks)
 	}
 	m.Chunks[c] = d.Revision
+	if m.fresh == nil {
+		m.fresh = map[torus.ChunkPos]bool{}
+	}
+	m.fresh[c] = true
 	return nil
 }
 

@@ -21,6 +21,7 @@ func (m *Model) batch(b *wire.StateBatch) error {
 			return err
 		}
 	}
+	clear(m.fresh)
 	if b.SetComplete {
 		m.Complete = true
 		for id, s := range m.Entities {
@@ -91,13 +92,14 @@ func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason, jumpe
 	delete(m.Entities, id)
 }
 
-// Surrounded reports whether the client holds the chunk of a position and the eight around it: an entity there may be
-// neither out of sight nor indexed in a chunk that is.
+// Surrounded reports whether the client holds the chunk of a position and the eight around it, and did so before the batch
+// that it reads: an entity there may be neither out of sight nor indexed in a chunk that is.
 func (m *Model) Surrounded(p torus.Pos) bool {
 	c := m.Grid.ChunkOf(p)
 	for dy := int32(-1); dy <= 1; dy++ {
 		for dx := int32(-1); dx <= 1; dx++ {
-			if _, held := m.Chunks[m.Grid.AddChunk(c, dx, dy)]; !held {
+			near := m.Grid.AddChunk(c, dx, dy)
+			if _, held := m.Chunks[near]; !held || m.fresh[near] {
 				return false
 			}
 		}

@@ -124,6 +124,9 @@ func (s *session) claim() {
 
 func (s *session) claimed(a StoreAnswer) {
 	g := s.gate
+	if a.PreviousGateway != "" && a.PreviousGateway != g.self { // also if this socket is lost by now: that one was first
+		g.send(a.PreviousGateway, &wire.PeerMessage{Message: &wire.PeerMessage_Displace{Displace: &wire.Displace{Account: s.account, SessionEpoch: a.SessionEpoch}}})
+	}
 	if g.sessions[s.account] != s {
 		return
 	}
@@ -140,9 +143,6 @@ func (s *session) claimed(a StoreAnswer) {
 		g.stats.Logins++
 	}
 	s.info.Resume = s.secret // a later claim of this session goes on with it
-	if a.PreviousGateway != "" && a.PreviousGateway != g.self {
-		g.send(a.PreviousGateway, &wire.PeerMessage{Message: &wire.PeerMessage_Displace{Displace: &wire.Displace{Account: s.account, SessionEpoch: s.epoch}}})
-	}
 	if a.Record != nil {
 		s.entity, s.home = a.Record.Entity, g.grid.RegionIndex(a.Record.Home)
 	} else {

@@ -180,6 +180,9 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_AttachAnswer{AttachAnswer: a}})
 		return
 	}
+	if ses != nil && ses.Gateway != from && ses.Gateway != "" { // its gateway may not have heard of the newer claim
+		s.send(ses.Gateway, &wire.PeerMessage{Message: &wire.PeerMessage_Displace{Displace: &wire.Displace{Account: m.Account, SessionEpoch: m.SessionEpoch}}})
+	}
 	s.game.Session.Set(id, game.Session{Gateway: from, Epoch: m.SessionEpoch})
 	a := &wire.AttachAnswer{
 		Account: m.Account, SessionEpoch: m.SessionEpoch, Code: wire.AttachAnswer_CODE_OK, Entity: uint64(id), Region: uint32(region), LastInput: last,
