@@ -55,6 +55,10 @@ bench: ## benchmarks of the hot paths
 mutants: ## builds the simulated cluster with each deliberate defect and shows that it is found
 	go run ./hack/mutants
 
+.PHONY: model
+model: ## checks the Promela models of handoff and region commit with spin
+	hack/model/check.sh
+
 .PHONY: build
 build: ## operator and zone-node into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./controllers/cmd/operator ./node/cmd/zone-node
