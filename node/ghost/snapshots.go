@@ -18,6 +18,16 @@ func (s *Store) BeginSnapshot(chunk uint64, owner string) {
 	}
 }
 
+// Unheard: an owner is not asked for a chunk any more, while the chunk is still observed. If it comes back as its holder,
+// what it said meanwhile is missing.
+func (s *Store) Unheard(chunk uint64, owner string) {
+	for _, id := range s.residents.In(chunk) {
+		if r := s.replicas[id]; r.Owner == owner {
+			r.resetNext = true
+		}
+	}
+}
+
 // Late: an owner was silent for a while and is heard again on the same stream. Its news may be of any moment of the silence:
 // what they say now may jump, and so may the first that is on time again.
 func (s *Store) Late(tick int64, owner string) {

@@ -88,6 +88,7 @@ func (g *gate) subscribe(chunk uint64) {
 		if _, found := slices.BinarySearch(want, session); !found {
 			g.at(Happened{Point: SubscriptionMoved, Peer: session, Place: chunk})
 			g.leave(session, chunk)
+			g.replicas.Unheard(chunk, session)
 			g.unready(session, chunk)
 		}
 	}

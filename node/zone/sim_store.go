@@ -5,6 +5,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
 )
 
 const (
@@ -95,8 +96,11 @@ func (s *sim) rest(id ecs.EntityID) {
 		return // on its way to another node, or not ours to save yet: the next tick tries again
 	}
 	s.game.Session.Remove(id)
-	if path := s.game.Path.Get(id); path != nil {
+	if path := s.game.Path.Get(id); path != nil && len(path.Waypoints) > 0 {
 		path.Waypoints = nil
+		s.Changed(id, game.NumberPosition)
+		s.Changed(id, game.NumberPath)
+		s.tell(id) // it stands from here, however long the store takes
 	}
 	s.world.Frozen.Set(id, ecs.Frozen{})
 	record := s.record(id, true)
