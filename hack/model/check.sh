@@ -48,10 +48,13 @@ models="$PWD"
 search() {
   local name="$1" model="$2" expected="$3" dir="$work/$1" began="$SECONDS" status=0
   shift 3
+  # A mutant is found within seconds; optimising takes longer than that. The store look-up hides deep.
+  local optimise=-O1
+  [ "$expected" = holds ] || [ "$name" = store-read ] || optimise=-O0
   mkdir "$dir"
   cd "$dir"
   cp "$models/$model.pml" .
-  if ! { spin -a "$@" "$model.pml" && "$cc" -O1 -w -DSAFETY -DCOLLAPSE -DVECTORSZ=4096 -DMEMLIM="$memory" -o pan pan.c; } >build 2>&1; then
+  if ! { spin -a "$@" "$model.pml" && "$cc" "$optimise" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=4096 -DMEMLIM="$memory" -o pan pan.c; } >build 2>&1; then
     cat build
     printf '%-20s does not compile\n' "$name"
     return 1
@@ -96,7 +99,7 @@ holds() {
 }
 
 fails() {
-  if [ -n "$found" ]; then
+  if [[ "$found" == assertion:* ]]; then
     line "found: $found"
     return 0
   fi
