@@ -323,6 +323,11 @@ func (s *script) unsettled() error {
 	defer func() { s.Clients, s.Nodes = clients, nodes }()
 	s.Clients = slices.DeleteFunc(slices.Clone(clients), func(cl *Client) bool { return !cl.Open })
 	s.Nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return n.Engine == nil })
+	for _, cl := range s.Clients {
+		if cl.Welcome == cl.before {
+			return fmt.Errorf("account %d is not welcomed at %s", cl.Account, cl.Node.Session())
+		}
+	}
 	return s.settled()
 }
 
