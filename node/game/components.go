@@ -31,6 +31,7 @@ type Path struct {
 	Progress  int32 // millimetres towards the next metre
 	Steps     int32 // since the position was published
 	told      int   // how many waypoints the path had when it was published
+	news      int   // positions published since
 	// Halted: something holds the entity where it stands. Observers are told a speed of 0, so that none walks it on. It
 	// is not handed over: at its new owner the entity goes on.
 	Halted bool

@@ -15,6 +15,7 @@ const (
 	maxStamina   = 100
 	metresAPoint = 20 // walked for one point of stamina
 	restTicks    = 40 // standing for one point back
+	pathNews     = 2  // with every second position the path is told again
 )
 
 // Env is what systems tell the engine.
@@ -106,8 +107,9 @@ func (g *Game) walk(id ecs.EntityID, p *Position, path *Path) {
 	if path.Steps >= motion.ResyncSteps || w.Standing() {
 		path.Steps = 0
 		g.env.Changed(id, NumberPosition)
-		if len(path.Waypoints) != path.told && !w.Standing() { // whoever is a step behind would turn back to the waypoint that was passed
-			path.told = len(path.Waypoints)
+		// Whoever is behind or ahead would turn back to a waypoint that was passed, or leave one out: clocks differ.
+		if path.news++; !w.Standing() && (path.news >= pathNews || len(path.Waypoints) != path.told) {
+			path.told, path.news = len(path.Waypoints), 0
 			g.env.Changed(id, NumberPath)
 		}
 	}
@@ -218,7 +220,7 @@ func (g *Game) move(id ecs.EntityID, m *wire.Move) error {
 	} else {
 		path.Progress = 0
 	}
-	path.Waypoints, path.told = points, len(points)
+	path.Waypoints, path.told, path.news = points, len(points), 0
 	g.env.Changed(id, NumberPath)
 	g.lead(id)
 	return nil

@@ -41,12 +41,12 @@ type Replica struct {
 	components []component // by number
 	held       []held
 	heldSince  int64
-	resetNext  bool // the next news of the owner go on from an earlier state
+	resetNext  bool  // the next news of the owner go on from an earlier state
 	lateUntil  int64 // until the news after this tick, what the owner says may be old, or correct what was; 0: it is not
-	unheard    bool // the owner before signed off, and nothing of this one has come
-	stale      bool // not confirmed by the snapshot that is under way
-	doubted    bool // another live owner speaks for its home
-	missing    bool // the snapshot that should have it does not; it may be in the next chunk's
+	unheard    bool  // the owner before signed off, and nothing of this one has come
+	stale      bool  // not confirmed by the snapshot that is under way
+	doubted    bool  // another live owner speaks for its home
+	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
 }
 
 type component struct {
@@ -109,6 +109,8 @@ const (
 // Store holds the replicas of one gateway. Make it with New.
 type Store struct {
 	Counters Counters
+	// Uncertain reports whether an owner is dead or silent, so that where its entities are is a guess; it may be nil.
+	Uncertain func(session string) bool
 	// Observe is told of transitions; it may be nil.
 	Observe func(Event, ecs.EntityID)
 
@@ -325,8 +327,10 @@ func (s *Store) touch(r *Replica) {
 	}
 }
 
-// Jumped reports whether the replica is where no walk has led it, or what it does next may be so.
-func (r *Replica) Jumped() bool { return r.Reset || r.resetNext || r.lateUntil > 0 }
+// Jumped reports whether the replica may be where no walk has led it, or what it does next may be so.
+func (s *Store) Jumped(r *Replica) bool {
+	return r.Reset || r.resetNext || r.lateUntil > 0 || s.Uncertain != nil && s.Uncertain(r.Owner)
+}
 
 // Remove takes a replica out; who saw it is told at the end of the tick.
 func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
@@ -337,7 +341,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	s.bury(r)
 	delete(s.replicas, r.Entity)
 	s.residents.Remove(r.Entity)
-	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, r.Jumped()})
+	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, s.Jumped(r)})
 }
 
 // Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of

@@ -39,6 +39,7 @@ func newGate(e *Engine) *gate {
 		awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
+	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
 	g.replicas.Observe = func(ev ghost.Event, id ecs.EntityID) { e.at(Happened{Point: ghostPoints[ev], Entity: id}) }
 	return g
 }
@@ -46,6 +47,12 @@ func newGate(e *Engine) *gate {
 // interested reports whether anybody here observes a chunk, or an entity of an account because it is its own.
 func (g *gate) interested(chunk, account uint64) bool {
 	return len(g.observers.Observers(chunk)) > 0 || account != 0 && g.sessions[account] != nil
+}
+
+// silent reports whether nothing came of a session for so long that what it owns may be elsewhere by now.
+func (g *gate) silent(session string) bool {
+	p := g.peers[session]
+	return p == nil || g.tick-p.heard > jumpTicks
 }
 
 // observe subscribes an account to a chunk that it was sent. The first observer subscribes this node, at every holder.

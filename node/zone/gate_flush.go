@@ -251,7 +251,7 @@ func (s *session) flush() {
 		case should && (!s.seen[id] || s.full):
 			s.appear(r)
 		case !should && s.seen[id]:
-			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT, r != nil && r.Jumped())
+			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT, r != nil && g.replicas.Jumped(r))
 		}
 	}
 	s.touched, s.full = s.touched[:0], false

@@ -41,9 +41,10 @@ type saving struct {
 	claimed  bool // the record carries our epoch: saves will be taken
 	inFlight bool
 	next     int64
-	source   string        // who waits for Durable
-	takenAt  time.Duration // boot-time clock of the handoff
-	settling uint64        // the store request that must be answered before it may be handed over
+	source   string          // who waits for Durable
+	stored   torus.RegionPos // the home that the record has, as far as this node knows
+	takenAt  time.Duration   // boot-time clock of the handoff
+	settling uint64          // the store request that must be answered before it may be handed over
 }
 
 // foreign are components of an entity that this version does not know: kept as bytes, saved and handed on.

@@ -268,7 +268,7 @@ func (s *sim) born(from string, m *wire.Attach, id ecs.EntityID, r *region, inde
 	at, _ := game.Canonical(s.grid, m.Spawn.GetX(), m.Spawn.GetY(), m.Spawn.GetZ())
 	s.game.SpawnMaster(id, m.Account, m.Name, at)
 	s.adopt(id, ecs.Epoch{}, s.grid.RegionAt(index), false)
-	s.saving.Set(id, saving{claimed: true, next: s.tick + saveTicks})
+	s.saving.Set(id, saving{claimed: true, stored: s.grid.RegionAt(index), next: s.tick + saveTicks})
 	s.note("master %v of account %d (%s) was created at %v", id, m.Account, m.Name, at)
 	s.at(Happened{Point: SessionCreated, Entity: id, Account: m.Account})
 	s.bind(from, m, id)

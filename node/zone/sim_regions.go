@@ -8,6 +8,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/handoff"
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
@@ -81,7 +82,13 @@ func (s *sim) tableChanged() {
 	}
 	for _, r := range s.regions {
 		if r != nil && !r.active {
-			r.waiting = slices.DeleteFunc(r.waiting, func(session string) bool { return !s.holdsAny(session) && !s.answers(session) })
+			r.waiting = slices.DeleteFunc(r.waiting, func(session string) bool {
+				gone := !s.holdsAny(session) && !s.answers(session)
+				if gone {
+					s.atRegion(RecoveryExcused, r.index, session)
+				}
+				return gone
+			})
 		}
 	}
 }
@@ -133,6 +140,13 @@ func (s *sim) ask(r *region) {
 
 // claiming answers what this node owns, holds frozen or keeps of a region that another one recovers.
 func (s *sim) claiming(from string, m *wire.Claiming) {
+	if int(m.Region) >= len(s.regions) {
+		s.stats.Malformed++
+		return
+	}
+	if r := s.regions[m.Region]; r != nil && r.epoch < m.RegionEpoch { // it is the heir's, and our table is behind
+		s.surrender(int(m.Region))
+	}
 	answer := &wire.ClaimingAnswer{Region: m.Region, RegionEpoch: m.RegionEpoch}
 	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
 		if sv := s.saving.Get(id); sv != nil && !sv.claimed || s.grid.RegionIndex(s.authority.Get(id).home) == int(m.Region) {
@@ -264,9 +278,36 @@ func (s *sim) surrender(index int) {
 	s.atRegion(RegionSurrendered, index, s.table.At(index).Session)
 	at := s.grid.RegionAt(index)
 	for _, id := range s.homed(at) {
-		s.dropCopy(id)
+		if s.world.Owned(id) {
+			s.game.Halt(id) // until the heir speaks of it, it stands
+			s.tell(id)
+		}
+		if !s.keepForHeir(id, index) {
+			s.dropCopy(id)
+		}
 	}
 	s.note("region %v is no longer held here", at)
+}
+
+// keepForHeir: an entity that came home here from another region of this node, and of which the store does not know that
+// yet, is in no record of the region. It is kept like one that was handed over, and offered to the heir.
+func (s *sim) keepForHeir(id ecs.EntityID, index int) bool {
+	sv := s.saving.Get(id)
+	if sv == nil || sv.claimed || sv.source != "" || s.outgoing.Get(id) != nil || s.grid.RegionIndex(sv.stored) == index {
+		return false
+	}
+	a := s.authority.Get(id)
+	at := s.game.Position.Get(id).At
+	o := &handoff.Outgoing{
+		Entity: id, Epoch: a.epoch, Region: index, Chunk: s.grid.ChunkKey(s.grid.ChunkOf(at)), Accepted: true, AcceptedAt: s.boot,
+		FrozenAt: s.boot, Offer: &wire.Offer{
+			Entity: uint64(id), Expect: wireEpoch(a.epoch), SourceRegion: uint32(s.grid.RegionIndex(sv.stored)),
+			SourceRegionEpoch: s.table.At(s.grid.RegionIndex(sv.stored)).Epoch, TargetRegion: uint32(index), Components: s.blobs(id, false),
+		},
+	}
+	s.outgoing.Begin(s.tick, o)
+	s.evict(id)
+	return true
 }
 
 func (s *sim) homed(at torus.RegionPos) []ecs.EntityID {

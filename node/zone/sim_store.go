@@ -136,7 +136,7 @@ func (s *sim) revive(r Record, reset bool) bool {
 		return false
 	}
 	s.adopt(r.Entity, r.Epoch, r.Home, reset)
-	s.saving.Set(r.Entity, saving{claimed: true, next: s.tick + saveTicks})
+	s.saving.Set(r.Entity, saving{claimed: true, stored: r.Home, next: s.tick + saveTicks})
 	s.stats.Recovered++
 	return true
 }
@@ -176,7 +176,7 @@ func (s *sim) durable(id ecs.EntityID, epoch ecs.Epoch, current bool) {
 	if !current || sv == nil {
 		return
 	}
-	sv.claimed = true
+	sv.claimed, sv.stored = true, s.authority.Get(id).home
 	s.atEntity(ClaimDurable, id, epoch, sv.source)
 	if sv.source != "" {
 		s.stats.phase(PhaseClaim, s.boot-sv.takenAt)
