@@ -89,7 +89,7 @@ func TestAWalkIsPublishedAtItsStartEachEighthStepAndAtItsEnd(t *testing.T) {
 	for _, n := range s.changed[1] {
 		counts[n]++
 	}
-	if counts[NumberPath] != 2 || counts[NumberPosition] != 3 { // 20 steps: after 8, 16 and at the end
+	if counts[NumberPath] != 3 || counts[NumberPosition] != 3 { // 20 steps: after 8, 16 (the path as well) and at the end
 		t.Errorf("path was published %d times, position %d times", counts[NumberPath], counts[NumberPosition])
 	}
 	if at := s.Position.Get(1).At; at.X != 30 {

@@ -12,6 +12,9 @@ const (
 	// RepeatTicks is after how long an unanswered offer is sent again: 2 s. The reliable stream repeats by itself within a
 	// pair of sessions; this is for a target session that is gone.
 	RepeatTicks = 40
+	// HeirTicks is after how long an offer is repeated to the heir of a dead target, which says nothing until it is ready:
+	// half a second, because observers wait for a second before what nobody has vanishes.
+	HeirTicks = 10
 	// BackOffTicks is how long a refused entity waits before it is offered again: 1 s.
 	BackOffTicks = 20
 )
@@ -29,12 +32,20 @@ type Outgoing struct {
 	// Offer is kept until the target says Durable.
 	Offer    *wire.Offer
 	Accepted bool
+	// PassedOn: the target that was asked first is gone, and may have taken it.
+	PassedOn bool
+	// Heir is the session that recovers the target region, if one has asked what is kept of it: only its Durable counts.
+	Heir string
 	// FrozenAt is the boot-time clock when the entity was frozen, AcceptedAt when the target took it; FrozenTick is the tick.
 	FrozenAt   time.Duration
 	AcceptedAt time.Duration
 	FrozenTick int64
 	next       int64
 }
+
+// Orphaned reports whether somebody else may have had the entity and lost it since, so that the snapshot may be all there
+// is, or older than what there is: an heir that is not ready stays silent, and one that is asks the store first.
+func (o *Outgoing) Orphaned() bool { return o.Accepted || o.PassedOn }
 
 // Book holds the entities on their way out, by id. The zero value is ready for use.
 type Book struct {
@@ -68,7 +79,8 @@ func (b *Book) End(id ecs.EntityID) {
 }
 
 // Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time.
-// holder says who holds a region now, "" nobody; offer is told who was asked before.
+// holder says who holds a region now, "" nobody; offer is told who was asked before. A new target gets a new epoch: two
+// may never have an entity at the same one, not even when the first is dead.
 func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Outgoing, before string)) {
 	for _, o := range b.list {
 		to := holder(o.Region)
@@ -76,7 +88,13 @@ func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Out
 			continue
 		}
 		before := o.Target
+		if to != before { // the one before may have taken it, and what it has sent to the store may still land
+			o.Epoch, o.PassedOn = o.Epoch.Transferred(1), true
+		}
 		o.Target, o.next = to, tick+RepeatTicks
+		if o.Orphaned() {
+			o.next = tick + HeirTicks
+		}
 		offer(o, before)
 	}
 }

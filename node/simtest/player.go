@@ -85,6 +85,7 @@ func (c *Cluster) Send(cl *Client, in *wire.Input) uint64 {
 	}
 	cl.number++
 	in.Number = cl.number
+	c.check.sent(cl, in.Number, in.GetSay() != nil)
 	c.message(cl, &wire.ClientEnvelope{Message: &wire.ClientEnvelope_Input{Input: in}})
 	return in.Number
 }
