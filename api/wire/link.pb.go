@@ -324,7 +324,7 @@ func (x OrderResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderResult_Code.Descriptor instead.
 func (OrderResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{30, 0}
+	return file_link_proto_rawDescGZIP(), []int{31, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -2013,7 +2013,8 @@ type Offer struct {
 	TargetRegion      uint32 `protobuf:"varint,5,opt,name=target_region,json=targetRegion,proto3" json:"target_region,omitempty"`
 	// Every component that is handed over.
 	Components []*ComponentBlob `protobuf:"bytes,6,rep,name=components,proto3" json:"components,omitempty"`
-	// The source has given it up already, to a target that died: who cannot take it yet stays silent.
+	// Another target was asked before and may have taken it: who cannot take it yet stays silent, and who can asks the store
+	// first whether there is a newer one.
 	Orphaned bool `protobuf:"varint,8,opt,name=orphaned,proto3" json:"orphaned,omitempty"`
 	// The epoch at the source: what the record in the store carries when all earlier claims are stored.
 	Expect        *Epoch `protobuf:"bytes,7,opt,name=expect,proto3" json:"expect,omitempty"`
@@ -2348,8 +2349,10 @@ type ClaimingAnswer struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Region      uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
 	RegionEpoch uint64                 `protobuf:"varint,2,opt,name=region_epoch,json=regionEpoch,proto3" json:"region_epoch,omitempty"`
-	// Entities that the answerer owns or holds frozen and that came from the region.
-	Entities      []uint64 `protobuf:"fixed64,3,rep,packed,name=entities,proto3" json:"entities,omitempty"`
+	// Entities that the answerer has: those that it owns, holds frozen, or keeps until they are durable.
+	Entities []uint64 `protobuf:"fixed64,3,rep,packed,name=entities,proto3" json:"entities,omitempty"`
+	// Those of them that it owns and has not frozen: an older snapshot of them, whoever keeps it, is worth nothing.
+	Owned         []*OwnedEntity `protobuf:"bytes,4,rep,name=owned,proto3" json:"owned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2405,6 +2408,74 @@ func (x *ClaimingAnswer) GetEntities() []uint64 {
 	return nil
 }
 
+func (x *ClaimingAnswer) GetOwned() []*OwnedEntity {
+	if x != nil {
+		return x.Owned
+	}
+	return nil
+}
+
+type OwnedEntity struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Entity uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
+	Epoch  *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Index of its home region.
+	Home          uint32 `protobuf:"varint,3,opt,name=home,proto3" json:"home,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnedEntity) Reset() {
+	*x = OwnedEntity{}
+	mi := &file_link_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnedEntity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnedEntity) ProtoMessage() {}
+
+func (x *OwnedEntity) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnedEntity.ProtoReflect.Descriptor instead.
+func (*OwnedEntity) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *OwnedEntity) GetEntity() uint64 {
+	if x != nil {
+		return x.Entity
+	}
+	return 0
+}
+
+func (x *OwnedEntity) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *OwnedEntity) GetHome() uint32 {
+	if x != nil {
+		return x.Home
+	}
+	return 0
+}
+
 // Snapshot is the durable part of an entity as the store keeps it.
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2415,7 +2486,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2498,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2511,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Snapshot) GetComponents() []*ComponentBlob {
@@ -2462,7 +2533,7 @@ type StaminaState struct {
 
 func (x *StaminaState) Reset() {
 	*x = StaminaState{}
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2545,7 @@ func (x *StaminaState) String() string {
 func (*StaminaState) ProtoMessage() {}
 
 func (x *StaminaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2558,7 @@ func (x *StaminaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StaminaState.ProtoReflect.Descriptor instead.
 func (*StaminaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{25}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StaminaState) GetCurrent() uint32 {
@@ -2530,7 +2601,7 @@ type SessionState struct {
 
 func (x *SessionState) Reset() {
 	*x = SessionState{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2613,7 @@ func (x *SessionState) String() string {
 func (*SessionState) ProtoMessage() {}
 
 func (x *SessionState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2626,7 @@ func (x *SessionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
 func (*SessionState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SessionState) GetGateway() string {
@@ -2599,7 +2670,7 @@ type PathState struct {
 
 func (x *PathState) Reset() {
 	*x = PathState{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2682,7 @@ func (x *PathState) String() string {
 func (*PathState) ProtoMessage() {}
 
 func (x *PathState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2695,7 @@ func (x *PathState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathState.ProtoReflect.Descriptor instead.
 func (*PathState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PathState) GetWaypoints() []uint32 {
@@ -2668,7 +2739,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2751,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2764,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{28}
+	return file_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -2736,7 +2807,7 @@ type Follow struct {
 
 func (x *Follow) Reset() {
 	*x = Follow{}
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2819,7 @@ func (x *Follow) String() string {
 func (*Follow) ProtoMessage() {}
 
 func (x *Follow) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2832,7 @@ func (x *Follow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Follow.ProtoReflect.Descriptor instead.
 func (*Follow) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{29}
+	return file_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Follow) GetTo() *Position {
@@ -2797,7 +2868,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2880,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2893,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{30}
+	return file_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OrderResult) GetCode() OrderResult_Code {
@@ -2857,7 +2928,7 @@ type BestiaState struct {
 
 func (x *BestiaState) Reset() {
 	*x = BestiaState{}
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2940,7 @@ func (x *BestiaState) String() string {
 func (*BestiaState) ProtoMessage() {}
 
 func (x *BestiaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2953,7 @@ func (x *BestiaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BestiaState.ProtoReflect.Descriptor instead.
 func (*BestiaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{31}
+	return file_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BestiaState) GetMaster() uint64 {
@@ -2911,7 +2982,7 @@ type TeamState struct {
 
 func (x *TeamState) Reset() {
 	*x = TeamState{}
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2994,7 @@ func (x *TeamState) String() string {
 func (*TeamState) ProtoMessage() {}
 
 func (x *TeamState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3007,7 @@ func (x *TeamState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeamState.ProtoReflect.Descriptor instead.
 func (*TeamState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{32}
+	return file_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TeamState) GetBestias() []uint64 {
@@ -3159,11 +3230,16 @@ const file_link_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"E\n" +
 	"\bClaiming\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
-	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\"g\n" +
+	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\"\xa0\x01\n" +
 	"\x0eClaimingAnswer\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
 	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\x12\x1a\n" +
-	"\bentities\x18\x03 \x03(\x06R\bentities\"O\n" +
+	"\bentities\x18\x03 \x03(\x06R\bentities\x127\n" +
+	"\x05owned\x18\x04 \x03(\v2!.spatialcells.wire.v1.OwnedEntityR\x05owned\"l\n" +
+	"\vOwnedEntity\x12\x16\n" +
+	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
+	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x12\n" +
+	"\x04home\x18\x03 \x01(\rR\x04home\"O\n" +
 	"\bSnapshot\x12C\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
@@ -3220,7 +3296,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
@@ -3251,17 +3327,18 @@ var file_link_proto_goTypes = []any{
 	(*OfferDurable)(nil),     // 26: spatialcells.wire.v1.OfferDurable
 	(*Claiming)(nil),         // 27: spatialcells.wire.v1.Claiming
 	(*ClaimingAnswer)(nil),   // 28: spatialcells.wire.v1.ClaimingAnswer
-	(*Snapshot)(nil),         // 29: spatialcells.wire.v1.Snapshot
-	(*StaminaState)(nil),     // 30: spatialcells.wire.v1.StaminaState
-	(*SessionState)(nil),     // 31: spatialcells.wire.v1.SessionState
-	(*PathState)(nil),        // 32: spatialcells.wire.v1.PathState
-	(*Order)(nil),            // 33: spatialcells.wire.v1.Order
-	(*Follow)(nil),           // 34: spatialcells.wire.v1.Follow
-	(*OrderResult)(nil),      // 35: spatialcells.wire.v1.OrderResult
-	(*BestiaState)(nil),      // 36: spatialcells.wire.v1.BestiaState
-	(*TeamState)(nil),        // 37: spatialcells.wire.v1.TeamState
-	(VanishReason)(0),        // 38: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 39: spatialcells.wire.v1.Position
+	(*OwnedEntity)(nil),      // 29: spatialcells.wire.v1.OwnedEntity
+	(*Snapshot)(nil),         // 30: spatialcells.wire.v1.Snapshot
+	(*StaminaState)(nil),     // 31: spatialcells.wire.v1.StaminaState
+	(*SessionState)(nil),     // 32: spatialcells.wire.v1.SessionState
+	(*PathState)(nil),        // 33: spatialcells.wire.v1.PathState
+	(*Order)(nil),            // 34: spatialcells.wire.v1.Order
+	(*Follow)(nil),           // 35: spatialcells.wire.v1.Follow
+	(*OrderResult)(nil),      // 36: spatialcells.wire.v1.OrderResult
+	(*BestiaState)(nil),      // 37: spatialcells.wire.v1.BestiaState
+	(*TeamState)(nil),        // 38: spatialcells.wire.v1.TeamState
+	(VanishReason)(0),        // 39: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 40: spatialcells.wire.v1.Position
 }
 var file_link_proto_depIdxs = []int32{
 	6,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
@@ -3269,7 +3346,7 @@ var file_link_proto_depIdxs = []int32{
 	9,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
 	7,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	38, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	39, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
 	12, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
 	13, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
 	17, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
@@ -3291,7 +3368,7 @@ var file_link_proto_depIdxs = []int32{
 	14, // 24: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
 	2,  // 25: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
 	14, // 26: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
-	39, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	40, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
 	3,  // 28: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
 	7,  // 29: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
 	7,  // 30: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
@@ -3299,15 +3376,17 @@ var file_link_proto_depIdxs = []int32{
 	7,  // 32: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
 	7,  // 33: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
 	7,  // 34: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 35: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	34, // 36: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
-	39, // 37: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
-	4,  // 38: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	29, // 35: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
+	7,  // 36: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	24, // 37: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	35, // 38: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	40, // 39: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	4,  // 40: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -3333,7 +3412,7 @@ func file_link_proto_init() {
 		(*PeerMessage_Command)(nil),
 		(*PeerMessage_CommandAnswer)(nil),
 	}
-	file_link_proto_msgTypes[28].OneofWrappers = []any{
+	file_link_proto_msgTypes[29].OneofWrappers = []any{
 		(*Order_Follow)(nil),
 	}
 	type x struct{}
@@ -3342,7 +3421,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

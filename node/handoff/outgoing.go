@@ -79,8 +79,7 @@ func (b *Book) End(id ecs.EntityID) {
 }
 
 // Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time.
-// holder says who holds a region now, "" nobody; offer is told who was asked before. A new target gets a new epoch: two
-// may never have an entity at the same one, not even when the first is dead.
+// holder says who holds a region now, "" nobody; offer is told who was asked before.
 func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Outgoing, before string)) {
 	for _, o := range b.list {
 		to := holder(o.Region)
@@ -88,9 +87,7 @@ func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Out
 			continue
 		}
 		before := o.Target
-		if to != before { // the one before may have taken it, and what it has sent to the store may still land
-			o.Epoch, o.PassedOn = o.Epoch.Transferred(1), true
-		}
+		o.PassedOn = o.PassedOn || to != before
 		o.Target, o.next = to, tick+RepeatTicks
 		if o.Orphaned() {
 			o.next = tick + HeirTicks

@@ -284,7 +284,7 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 	case *wire.PeerMessage_OfferAnswer:
 		e.sim.offerAnswered(from, m.OfferAnswer, at)
 	case *wire.PeerMessage_OfferDurable:
-		e.sim.offerDurable(m.OfferDurable)
+		e.sim.offerDurable(from, m.OfferDurable)
 	case *wire.PeerMessage_Claiming:
 		e.sim.claiming(from, m.Claiming)
 	case *wire.PeerMessage_ClaimingAnswer:

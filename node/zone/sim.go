@@ -81,6 +81,7 @@ type sim struct {
 	outgoing handoff.Book
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
+	learned  []learned // by region
 	commands commands
 
 	scratch    []byte
@@ -92,7 +93,7 @@ type sim struct {
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
 		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
-		regions: make([]*region, e.grid.Regions()),
+		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()),
 	}
 	s.game = game.New(s.world, e.grid, s)
 	s.encoder = game.NewEncoder(s.game)

@@ -127,7 +127,7 @@ func (s *sim) offer(id ecs.EntityID, a *authority, target int, to string, at tor
 }
 
 func (s *sim) sendOffer(o *handoff.Outgoing) {
-	o.Offer.Orphaned, o.Offer.Epoch = o.Accepted, wireEpoch(o.Epoch)
+	o.Offer.Orphaned, o.Offer.Epoch = o.Orphaned(), wireEpoch(o.Epoch)
 	s.send(o.Target, &wire.PeerMessage{Message: &wire.PeerMessage_Offer{Offer: o.Offer}})
 }
 
@@ -194,9 +194,13 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		s.atEntity(OfferNoRegion, id, epoch, from)
 		s.refuse(from, id, epoch, "the region is not held here, or not recovered yet")
 		return
-	case m.SourceRegionEpoch < s.table.At(source).Epoch && s.regions[source] == nil && s.table.At(source).Session != from:
+	case s.sourceLost(from, source, m.SourceRegionEpoch) && !m.Orphaned:
 		s.atEntity(OfferLostSource, id, epoch, from)
 		s.refuse(from, id, epoch, "the source lost its region")
+		return
+	}
+	if m.Orphaned && durableBlobs(m.Components) {
+		s.takeOrphan(from, m, id, epochOf(m.Expect))
 		return
 	}
 	if err := s.compose(id, m.Components); err != nil {
@@ -204,9 +208,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		s.refuse(from, id, epoch, err.Error())
 		return
 	}
-	s.known.Returned(id)
-	delete(s.regions[target].missed, id)
-	s.stats.HandoffsReceived++
+	s.received(id, s.regions[target])
 	s.atEntity(OfferTaken, id, epoch, from)
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.durableEntity(id) {
@@ -341,8 +343,12 @@ func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
 	}
 }
 
-func (s *sim) offerDurable(m *wire.OfferDurable) {
-	if o := s.outgoing.Get(ecs.EntityID(m.Entity)); o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
+func (s *sim) offerDurable(from string, m *wire.OfferDurable) {
+	o := s.outgoing.Get(ecs.EntityID(m.Entity))
+	if o != nil && o.Heir != "" && o.Heir != from { // who said so is over, and its heir was told that we keep it
+		return
+	}
+	if o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
 		s.atEntity(HandoffDurable, o.Entity, o.Epoch, o.Target)
 		s.stats.phase(PhaseDurable, s.boot-o.AcceptedAt)
 		s.outgoing.End(o.Entity)

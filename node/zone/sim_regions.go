@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"cmp"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -148,19 +149,51 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 		s.surrender(int(m.Region))
 	}
 	answer := &wire.ClaimingAnswer{Region: m.Region, RegionEpoch: m.RegionEpoch}
-	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
-		if sv := s.saving.Get(id); sv != nil && !sv.claimed || s.grid.RegionIndex(s.authority.Get(id).home) == int(m.Region) {
-			answer.Entities = append(answer.Entities, uint64(id))
-		}
+	s.learn(int(m.Region), from, m.RegionEpoch)
+	for id := range s.mine.Each {
+		s.appendClaimed(answer, id)
 	}
 	for _, o := range s.outgoing.All() {
-		if o.Accepted { // the frozen ones are in the world
-			answer.Entities = append(answer.Entities, uint64(o.Entity))
+		answer.Entities = append(answer.Entities, uint64(o.Entity))
+		if o.Region == int(m.Region) && from != o.Target {
+			o.Heir = from
 		}
 	}
 	slices.Sort(answer.Entities)
+	slices.SortFunc(answer.Owned, func(a, b *wire.OwnedEntity) int { return cmp.Compare(a.Entity, b.Entity) })
 	s.atRegion(ClaimingAnswered, int(m.Region), from)
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_ClaimingAnswer{ClaimingAnswer: answer}})
+}
+
+// appendClaimed adds an entity of this node to an answer, if its record may be at home in the region.
+func (s *sim) appendClaimed(answer *wire.ClaimingAnswer, id ecs.EntityID) {
+	a, sv := s.authority.Get(id), s.saving.Get(id)
+	if (sv == nil || sv.claimed) && s.grid.RegionIndex(a.home) != int(answer.Region) {
+		return
+	}
+	answer.Entities = append(answer.Entities, uint64(id))
+	if s.world.Owned(id) {
+		answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(id), Epoch: wireEpoch(a.epoch), Home: uint32(s.grid.RegionIndex(a.home))})
+	}
+}
+
+// learned is what a Claiming has told of a region: who recovers it, at which epoch. The table may be behind.
+type learned struct {
+	session string
+	epoch   uint64
+}
+
+func (s *sim) learn(region int, session string, epoch uint64) {
+	if s.learned[region].epoch < epoch {
+		s.learned[region] = learned{session, epoch}
+	}
+}
+
+// sourceLost reports whether an offer is of a session that has lost the region that the entity came from: its heir
+// recovers the entity from the record.
+func (s *sim) sourceLost(from string, source int, epoch uint64) bool {
+	l, held := s.learned[source], s.table.At(source)
+	return epoch < l.epoch && l.session != from || epoch < held.Epoch && held.Session != from && s.regions[source] == nil
 }
 
 func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
@@ -178,6 +211,11 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 	}
 	for _, id := range m.Entities {
 		r.elsewhere[ecs.EntityID(id)] = true
+	}
+	for _, x := range m.Owned {
+		if id := ecs.EntityID(x.Entity); !s.world.Alive(id) && int64(x.Home) < int64(len(s.regions)) {
+			s.bury(id, epochOf(x.Epoch), int(x.Home), from)
+		}
 	}
 }
 

@@ -299,6 +299,9 @@ func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
 	a := s.authority.Get(id)
 	f := s.header(id, a)
 	f.Kind = wire.EntityFrame_KIND_SNAPSHOT
+	if o := s.outgoing.Get(id); o != nil { // observers have walked on what stands frozen
+		f.Reset = s.tick-o.FrozenTick > jumpTicks
+	}
 	s.components = s.components[:0]
 	s.appendPublic(id, ^uint16(0))
 	f.Components = s.components

@@ -135,6 +135,7 @@ func (s *sim) revive(r Record, reset bool) bool {
 		s.note("record of entity %v cannot be read: %v; it stays in the store as it is", r.Entity, err)
 		return false
 	}
+	s.outgoing.End(r.Entity) // whatever was kept of it is older
 	s.adopt(r.Entity, r.Epoch, r.Home, reset)
 	s.saving.Set(r.Entity, saving{claimed: true, stored: r.Home, next: s.tick + saveTicks})
 	s.stats.Recovered++
@@ -165,6 +166,9 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 			s.atEntity(ClaimLost, id, epoch, "")
 			s.stats.HandoffConflicts++
 			s.note("entity %v at epoch %v is newer in the store: this copy is dropped", id, epoch)
+			if ans.Record != nil { // an offer of before may still come
+				s.bury(id, ans.Record.Epoch, s.grid.RegionIndex(ans.Record.Home), s.table.Holder(ans.Record.Home).Session)
+			}
 			s.dropCopy(id)
 		}
 	})
