@@ -111,6 +111,9 @@ type Store struct {
 	Counters Counters
 	// Uncertain reports whether an owner is dead or silent, so that where its entities are is a guess; it may be nil.
 	Uncertain func(session string) bool
+	// Keeps reports whether an account's own entity is kept though nobody observes its chunk; nil: as Interested says. One
+	// whose session has yet to attach is taken in, but not kept: nobody tells how it goes on.
+	Keeps func(account uint64) bool
 	// Observe is told of transitions; it may be nil.
 	Observe func(Event, ecs.EntityID)
 
@@ -121,6 +124,7 @@ type Store struct {
 
 	tick      int64
 	replicas  map[ecs.EntityID]*Replica
+	accounts  map[uint64]ecs.EntityID // the own entity of each account that is here
 	residents interest.Residents[ecs.EntityID]
 	touched   []*Replica
 	vanished  []Vanished
@@ -139,7 +143,7 @@ type Store struct {
 // New returns an empty store.
 func New(dead func(session string) bool, interested func(chunk, account uint64) bool) *Store {
 	return &Store{
-		dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, missing: map[string][]ecs.EntityID{},
+		dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, accounts: map[uint64]ecs.EntityID{}, missing: map[string][]ecs.EntityID{},
 		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, buried: map[ecs.EntityID]ecs.Epoch{},
 	}
 }
@@ -231,6 +235,9 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		r.resetNext = true
 	}
 	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
+	if r.Account != 0 {
+		s.accounts[r.Account] = r.Entity
+	}
 	if r.resetNext {
 		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it
 	}
@@ -340,8 +347,18 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	}
 	s.bury(r)
 	delete(s.replicas, r.Entity)
+	if s.accounts[r.Account] == r.Entity {
+		delete(s.accounts, r.Account)
+	}
 	s.residents.Remove(r.Entity)
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, s.Jumped(r)})
+}
+
+// DropAccount takes out the own entity of an account that is no longer here, unless somebody observes its chunk.
+func (s *Store) DropAccount(account uint64) {
+	if id, known := s.accounts[account]; known {
+		s.Drop(s.replicas[id].Chunk)
+	}
 }
 
 // Drop takes out what a chunk holds and nobody observes any more. What came there in this tick is still in the sight of
@@ -349,7 +366,12 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 func (s *Store) Drop(chunk uint64) {
 	delete(s.awaited, chunk)
 	for _, id := range slices.Clone(s.residents.In(chunk)) {
-		if r := s.replicas[id]; !s.interested(chunk, r.Account) {
+		r := s.replicas[id]
+		account := r.Account
+		if account != 0 && s.Keeps != nil && !s.Keeps(account) {
+			account = 0
+		}
+		if !s.interested(chunk, account) {
 			s.Remove(r, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT)
 		}
 	}

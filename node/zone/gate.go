@@ -27,6 +27,7 @@ type gate struct {
 	fetching  map[uint64][]uint64            // by chunk: accounts that wait for the payload
 	seenUp    map[string]bool                // peers whose replication stream was up before
 	resync    bool                           // a replication stream broke: all clients get their full set
+	jumped    map[ecs.EntityID]bool          // replicas that went in this tick, and not by walking
 
 	update []byte
 	full   []byte
@@ -36,9 +37,10 @@ func newGate(e *Engine) *gate {
 	g := &gate{
 		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
 		holders: map[uint64][]string{}, ready: map[uint64][]string{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
-		awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
+		jumped: map[ecs.EntityID]bool{}, awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
+	g.replicas.Keeps = func(account uint64) bool { s := g.sessions[account]; return s != nil && s.welcome }
 	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
 	g.replicas.Observe = func(ev ghost.Event, id ecs.EntityID) { e.at(Happened{Point: ghostPoints[ev], Entity: id}) }
 	return g

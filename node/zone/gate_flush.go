@@ -129,6 +129,7 @@ func (g *gate) flush() {
 		g.sessions[account].flush()
 	}
 	g.replicas.Settle()
+	clear(g.jumped)
 }
 
 // spread tells every observer of a changed replica. News are encoded once and copied for those who know the entity;
@@ -158,6 +159,9 @@ func (g *gate) spread() {
 	}
 	for _, v := range g.replicas.Vanished() {
 		back := g.replicas.Get(v.Entity) != nil
+		if v.Reset {
+			g.jumped[v.Entity] = true
+		}
 		g.eachAccount(v.Chunk, v.Chunk, v.Account, func(s *session) {
 			if back { // maybe elsewhere: its flush decides
 				s.touch(v.Entity)
@@ -251,7 +255,7 @@ func (s *session) flush() {
 		case should && (!s.seen[id] || s.full):
 			s.appear(r)
 		case !should && s.seen[id]:
-			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT, r != nil && g.replicas.Jumped(r))
+			s.vanish(id, wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT, g.jumped[id] || r != nil && g.replicas.Jumped(r))
 		}
 	}
 	s.touched, s.full = s.touched[:0], false

@@ -438,9 +438,7 @@ func (s *session) remove(reason wire.Disconnected_Reason, detail string) {
 	if i, found := slices.BinarySearch(g.order, s.account); found {
 		g.order = slices.Delete(g.order, i, i+1)
 	}
-	if r := g.replicas.Get(s.entity); r != nil && !g.interested(r.Chunk, r.Account) {
-		g.replicas.Drop(r.Chunk)
-	}
+	g.replicas.DropAccount(s.account)
 	if len(s.out) > 0 {
 		g.out.Clients = append(g.out.Clients, ClientBytes{Conn: s.conn, Bytes: s.out})
 	}
