@@ -1648,7 +1648,9 @@ type AttachAnswer struct {
 	Region            uint32                 `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
 	KnownSessionEpoch uint64                 `protobuf:"varint,6,opt,name=known_session_epoch,json=knownSessionEpoch,proto3" json:"known_session_epoch,omitempty"`
 	// The highest input number executed in this login.
-	LastInput     uint64 `protobuf:"varint,7,opt,name=last_input,json=lastInput,proto3" json:"last_input,omitempty"`
+	LastInput uint64 `protobuf:"varint,7,opt,name=last_input,json=lastInput,proto3" json:"last_input,omitempty"`
+	// The entity's, with CODE_OK: one that was recovered since knows nothing of the session.
+	Epoch         *Epoch `protobuf:"bytes,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1730,6 +1732,13 @@ func (x *AttachAnswer) GetLastInput() uint64 {
 		return x.LastInput
 	}
 	return 0
+}
+
+func (x *AttachAnswer) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
 }
 
 // Detach says that the socket is lost (or the player logged out).
@@ -3166,7 +3175,7 @@ const file_link_proto_rawDesc = "" +
 	"\x05spawn\x18\x06 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x05spawn\x12\x12\n" +
 	"\x04name\x18\a \x01(\tR\x04name\x12\x1f\n" +
 	"\vacked_input\x18\b \x01(\x04R\n" +
-	"ackedInput\"\xfe\x02\n" +
+	"ackedInput\"\xb1\x03\n" +
 	"\fAttachAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x04R\aaccount\x12#\n" +
 	"\rsession_epoch\x18\x02 \x01(\x04R\fsessionEpoch\x12;\n" +
@@ -3175,7 +3184,8 @@ const file_link_proto_rawDesc = "" +
 	"\x06region\x18\x05 \x01(\rR\x06region\x12.\n" +
 	"\x13known_session_epoch\x18\x06 \x01(\x04R\x11knownSessionEpoch\x12\x1d\n" +
 	"\n" +
-	"last_input\x18\a \x01(\x04R\tlastInput\"s\n" +
+	"last_input\x18\a \x01(\x04R\tlastInput\x121\n" +
+	"\x05epoch\x18\b \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"s\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\r\n" +
@@ -3370,23 +3380,24 @@ var file_link_proto_depIdxs = []int32{
 	14, // 26: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
 	40, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
 	3,  // 28: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
-	7,  // 29: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 30: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 31: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	7,  // 32: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 33: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 34: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	29, // 35: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
-	7,  // 36: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 37: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	35, // 38: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
-	40, // 39: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
-	4,  // 40: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	7,  // 29: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 30: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 31: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	24, // 32: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	7,  // 33: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 34: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	7,  // 35: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	29, // 36: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
+	7,  // 37: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	24, // 38: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	35, // 39: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	40, // 40: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	4,  // 41: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }

@@ -89,7 +89,7 @@ func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Out
 		before := o.Target
 		o.PassedOn = o.PassedOn || to != before
 		o.Target, o.next = to, tick+RepeatTicks
-		if o.Orphaned() {
+		if o.PassedOn {
 			o.next = tick + HeirTicks
 		}
 		offer(o, before)

@@ -72,7 +72,8 @@ type peer struct {
 	session string
 	up      bool
 	dead    bool
-	heard   int64
+	heard   int64  // tick of its last batch
+	batches int    // that came in that tick
 	batch   []byte // this tick's ReplicationBatch so far
 }
 
@@ -310,10 +311,7 @@ func (e *Engine) readReplication(b PeerBytes) {
 		e.stats.FromDead++
 		return
 	}
-	if p.heard > 0 && e.tick-p.heard > jumpTicks {
-		e.gate.replicas.Late(e.tick, b.Session)
-	}
-	p.heard = e.tick
+	e.heardOf(p)
 	arrived := e.tick
 	if b.At > 0 && b.At < e.boot { // what waited for this step is as old as its wait
 		arrived -= int64((e.boot - b.At) / TickDuration)
@@ -345,6 +343,18 @@ func (e *Engine) readReplication(b PeerBytes) {
 	if err != nil {
 		e.stats.Malformed++
 	}
+}
+
+// heardOf notes a batch. One that comes after a silence, or as one of many at once, may be late: a batch is made every tick.
+func (e *Engine) heardOf(p *peer) {
+	if p.heard != e.tick {
+		p.batches = 0
+	}
+	p.batches++
+	if p.heard > 0 && e.tick-p.heard > jumpTicks || p.batches == jumpTicks {
+		e.gate.replicas.Late(e.tick, p.session)
+	}
+	p.heard = e.tick
 }
 
 // eachKey reads a repeated chunk key, packed or not; keys beyond the world are malformed.

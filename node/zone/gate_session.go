@@ -57,6 +57,7 @@ type session struct {
 	owner        string
 	ownEpoch     ecs.Epoch // of the last message for the own account
 	followed     ecs.Epoch // of the replica whose owner we follow
+	recoveries   uint32    // of the entity when it was attached
 	retry        int64     // tick of the next attach or resend; 0: none
 	ownSeen      int64     // tick at which the own entity was here last
 
@@ -193,6 +194,10 @@ func (s *session) step() {
 	}
 	if r := g.replicas.Get(s.entity); r != nil && s.state == sessionAttached && s.followed.Less(r.Epoch) && g.alive(r.Owner) {
 		s.followed, s.home = r.Epoch, int(r.Home)
+		if r.Epoch.Recoveries > s.recoveries { // by its own owner, which lost its region and got it back
+			s.recoveries = r.Epoch.Recoveries
+			s.lostOwner()
+		}
 		if r.Owner != s.owner {
 			s.owner = r.Owner // handed over: what is unanswered goes to the new owner
 			s.calls.Resend(0)
@@ -301,7 +306,7 @@ func (s *session) lookUp() {
 func (s *session) attached(from string, m *wire.AttachAnswer) {
 	s.gate.at(Happened{Point: SessionAttached, Account: s.account, Entity: ecs.EntityID(m.Entity), Peer: from})
 	s.state, s.owner, s.retry = sessionAttached, from, 0
-	s.entity, s.home = ecs.EntityID(m.Entity), int(m.Region)
+	s.entity, s.home, s.recoveries = ecs.EntityID(m.Entity), int(m.Region), epochOf(m.Epoch).Recoveries
 	s.calls.Resend(0) // what was executed and not answered is answered from the entity's log
 	s.touch(s.entity)
 	if s.welcome {

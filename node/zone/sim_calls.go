@@ -186,6 +186,7 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	s.game.Session.Set(id, game.Session{Gateway: from, Epoch: m.SessionEpoch})
 	a := &wire.AttachAnswer{
 		Account: m.Account, SessionEpoch: m.SessionEpoch, Code: wire.AttachAnswer_CODE_OK, Entity: uint64(id), Region: uint32(region), LastInput: last,
+		Epoch: wireEpoch(s.authority.Get(id).epoch),
 	}
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_AttachAnswer{AttachAnswer: a}})
 	s.tell(id) // what is untold belongs to the observers of before
