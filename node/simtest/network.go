@@ -34,7 +34,6 @@ type wireLink struct {
 	parted  bool
 	slow    int
 	lanes   [2][2]lane // by sending end, by stream
-	checks  int
 }
 
 const (
@@ -264,7 +263,7 @@ func (c *Cluster) Block(a, b *Node) {
 	l.blocked[end] = true
 	life := l.life
 	for side := range 2 {
-		c.After(noticeMin+time.Duration(c.rand.Int64N(int64(noticeMax-noticeMin))), func() {
+		c.After(noticeSoonest+time.Duration(c.rand.Int64N(int64(noticeLatest-noticeSoonest))), func() {
 			if l.blocked[end] && l.life == life {
 				c.net.disconnect(l, side)
 			}
@@ -274,8 +273,8 @@ func (c *Cluster) Block(a, b *Node) {
 
 // A connection on which nothing arrives is given up after this long.
 const (
-	noticeMin = 500 * time.Millisecond
-	noticeMax = 3 * time.Second
+	noticeSoonest = 500 * time.Millisecond
+	noticeLatest = 3 * time.Second
 )
 
 // Reset breaks the connection of two nodes; the next one is made soon.

@@ -19,7 +19,6 @@ type Run struct {
 	left    map[*Client]bool
 	ends    map[string]int // faults that are going on, by name: how many times
 	weather leases.Weather
-	share   float64
 	next    int
 }
 
