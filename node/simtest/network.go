@@ -274,7 +274,7 @@ func (c *Cluster) Block(a, b *Node) {
 // A connection on which nothing arrives is given up after this long.
 const (
 	noticeSoonest = 500 * time.Millisecond
-	noticeLatest = 3 * time.Second
+	noticeLatest  = 3 * time.Second
 )
 
 // Reset breaks the connection of two nodes; the next one is made soon.
