@@ -563,7 +563,10 @@ type ReplicationBatch struct {
 	// Chunks whose snapshot is complete with this batch; after the frames.
 	Snapshots []*ChunkSnapshot `protobuf:"bytes,4,rep,name=snapshots,proto3" json:"snapshots,omitempty"`
 	// The sender is alive and its simulation ran this tick.
-	Heartbeat     bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	Heartbeat bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// Observed chunks of a region that the sender has recovered: what it said of them before may be undone, so they are to be
+	// subscribed to again.
+	Again         []uint64 `protobuf:"varint,6,rep,packed,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +634,13 @@ func (x *ReplicationBatch) GetHeartbeat() bool {
 		return x.Heartbeat
 	}
 	return false
+}
+
+func (x *ReplicationBatch) GetAgain() []uint64 {
+	if x != nil {
+		return x.Again
+	}
+	return nil
 }
 
 // ChunkSnapshot closes the snapshot of a chunk: of the entities at home in the regions named, all were sent.
@@ -3059,13 +3069,14 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"recoveries\x18\x01 \x01(\rR\n" +
 	"recoveries\x12\x1c\n" +
-	"\ttransfers\x18\x02 \x01(\rR\ttransfers\"\xee\x01\n" +
+	"\ttransfers\x18\x02 \x01(\rR\ttransfers\"\x84\x02\n" +
 	"\x10ReplicationBatch\x12\x1c\n" +
 	"\tsubscribe\x18\x01 \x03(\x04R\tsubscribe\x12 \n" +
 	"\vunsubscribe\x18\x02 \x03(\x04R\vunsubscribe\x129\n" +
 	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12A\n" +
 	"\tsnapshots\x18\x04 \x03(\v2#.spatialcells.wire.v1.ChunkSnapshotR\tsnapshots\x12\x1c\n" +
-	"\theartbeat\x18\x05 \x01(\bR\theartbeat\";\n" +
+	"\theartbeat\x18\x05 \x01(\bR\theartbeat\x12\x14\n" +
+	"\x05again\x18\x06 \x03(\x04R\x05again\";\n" +
 	"\rChunkSnapshot\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\x04R\x05chunk\x12\x14\n" +
 	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xe1\x03\n" +

@@ -301,8 +301,8 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 
 // Field numbers of wire.ReplicationBatch and wire.ChunkSnapshot, which the hot path reads and writes by hand.
 const (
-	batchSubscribe, batchUnsubscribe, batchFrames, batchSnapshots, batchHeartbeat = 1, 2, 3, 4, 5
-	snapshotChunk, snapshotHomes                                                  = 1, 2
+	batchSubscribe, batchUnsubscribe, batchFrames, batchSnapshots, batchHeartbeat, batchAgain = 1, 2, 3, 4, 5, 6
+	snapshotChunk, snapshotHomes                                                              = 1, 2
 )
 
 func (e *Engine) readReplication(b PeerBytes) {
@@ -323,6 +323,8 @@ func (e *Engine) readReplication(b PeerBytes) {
 			return e.eachKey(v, body, func(chunk uint64) { e.sim.subscribe(b.Session, chunk) })
 		case batchUnsubscribe:
 			return e.eachKey(v, body, func(chunk uint64) { e.sim.unsubscribe(b.Session, chunk) })
+		case batchAgain:
+			return e.eachKey(v, body, func(chunk uint64) { e.gate.askAgain(b.Session, chunk) })
 		case batchFrames:
 			if err := frame.Decode(body); err != nil {
 				return err

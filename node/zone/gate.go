@@ -122,6 +122,14 @@ func (g *gate) leave(session string, chunk uint64) {
 	g.drop[session] = append(g.drop[session], chunk)
 }
 
+// askAgain: an owner has recovered a region of an observed chunk; what it does not confirm is undone.
+func (g *gate) askAgain(session string, chunk uint64) {
+	if _, subscribed := slices.BinarySearch(g.holders[chunk], session); subscribed {
+		g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
+		g.ask(session, chunk)
+	}
+}
+
 func (g *gate) unready(session string, chunk uint64) {
 	if i, found := slices.BinarySearch(g.ready[chunk], session); found {
 		g.ready[chunk] = slices.Delete(g.ready[chunk], i, i+1)

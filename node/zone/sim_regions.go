@@ -296,16 +296,21 @@ func (s *sim) orphan(id ecs.EntityID) {
 	}
 }
 
-// activate begins to act for the region and answers those who observe it.
+// activate begins to act for the region. Those who wait for it are answered; those who observed it before ask again.
 func (s *sim) activate(r *region) {
 	r.active, r.elsewhere = true, nil
 	s.atRegion(RecoveryActivated, r.index, "")
 	at := s.grid.RegionAt(r.index)
 	for _, session := range s.order {
+		p := s.peers[session]
+		var again []uint64
 		for _, chunk := range s.nodes.Chunks(session) {
-			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis {
-				s.burst(session, chunk)
+			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis && !s.owed[burst{session, chunk}] {
+				again = append(again, chunk)
 			}
+		}
+		if p.up {
+			p.batch = appendKeys(p.batch, batchAgain, again)
 		}
 	}
 }
