@@ -85,7 +85,11 @@ func (m *Model) vanish(id ecs.EntityID, s *Seen, reason wire.VanishReason, jumpe
 		v.At = m.At(s, m.Tick)
 		v.Surrounded = !jumped && m.Surrounded(v.At)
 	}
-	if reason == wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT && v.Surrounded && m.Complete {
+	if reason == wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT && !m.Complete { // its chunk may come later: the full set decides
+		s.stale = true
+		return
+	}
+	if reason == wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT && v.Surrounded {
 		m.violate(Blink, id, "it vanished at %v, and the client holds that chunk and all around it", v.At)
 	}
 	m.Vanished = keep(m.Vanished, v)

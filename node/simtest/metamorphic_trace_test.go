@@ -115,12 +115,8 @@ func (rec *recorder) look() {
 		if rec.clocks[cl].tick != cl.Tick {
 			rec.clocks[cl] = gatewayClock{cl.Tick, rec.r.ticks}
 		}
-		switch rec.begun[cl] = rec.begun[cl] || len(cl.Chunks) >= sceneView; {
-		case !rec.begun[cl]:
-		case cl.Complete:
+		if rec.begun[cl] = rec.begun[cl] || len(cl.Chunks) >= sceneView; rec.begun[cl] {
 			rec.sights(cl, t)
-		default:
-			rec.meanwhile(cl)
 		}
 		if rec.r.ticks%10 == 0 {
 			rec.sample(cl, t)
@@ -160,16 +156,6 @@ func (rec *recorder) sights(cl *Client, t *clientTrace) {
 				rec.seen[cl] = before
 			}
 			before[id] = s
-		}
-	}
-}
-
-// meanwhile follows a client that waits for its full set: what that comes to is held against what the client had, once it is
-// there.
-func (rec *recorder) meanwhile(cl *Client) {
-	for id := range rec.seen[cl] {
-		if s := cl.Entities[id]; s != nil {
-			rec.seen[cl][id] = s
 		}
 	}
 }
