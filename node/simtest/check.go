@@ -40,8 +40,9 @@ type checker struct {
 	order    []*tracked
 	inputs   map[numbering]*executed
 	commands map[ecs.EntityID]map[ecs.EntityID]*executed
-	differs  map[sight]int // for how many ticks in a row a client's sight has differed from the truth
-	quiet    []int         // by gateway: for how many ticks nothing around it was disturbed
+	taken    map[ecs.EntityID]zone.Epoch // the highest epoch at which an offer was accepted
+	differs  map[sight]int               // for how many ticks in a row a client's sight has differed from the truth
+	quiet    []int                       // by gateway: for how many ticks nothing around it was disturbed
 	heard    map[ear]voice
 	says     map[numbering][]uint64
 	hears    func(*Client, client.Said) // told of all that is heard, if it is set
@@ -104,7 +105,7 @@ type voice struct {
 func newChecker(c *Cluster) *checker {
 	return &checker{
 		c: c, entities: map[ecs.EntityID]*tracked{}, inputs: map[numbering]*executed{}, commands: map[ecs.EntityID]map[ecs.EntityID]*executed{},
-		differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
+		taken: map[ecs.EntityID]zone.Epoch{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
 	}
 }
 
@@ -287,6 +288,14 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 		}
 	case zone.CommandExecuted:
 		k.commanded(n, h)
+	case zone.OfferTaken, zone.OfferKnown:
+		if k.taken[h.Entity].Less(h.Epoch) {
+			k.taken[h.Entity] = h.Epoch
+		}
+	case zone.HandoffAccepted:
+		if k.taken[h.Entity].Less(h.Epoch) {
+			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)
+		}
 	}
 }
 
