@@ -55,6 +55,16 @@ bench: ## benchmarks of the hot paths
 mutants: ## builds the simulated cluster with each deliberate defect and shows that it is found
 	go run ./hack/mutants
 
+# Of make soak: how many seeds, and the first of them.
+SEEDS ?= 20000
+FIRST_SEED ?= 1
+
+.PHONY: soak
+soak: ## many seeds of the simulated cluster; nothing may break, no transition be left out under any fault (SEEDS=20000 FIRST_SEED=1)
+	@mkdir -p bin
+	go test -c -o bin/soak.test ./node/simtest
+	cd node/simtest && ../../bin/soak.test -test.run '^TestSoak$$' -test.v -test.timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) -coverage -lose-store
+
 .PHONY: model
 model: ## checks the Promela models of handoff and region commit with spin
 	hack/model/check.sh

@@ -1,16 +1,14 @@
 package simtest
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
 // Fault is a class of what can happen to a world.
 type Fault uint8
 
-// Classes of faults. What is counted under one happened while it was going on, or within two seconds after.
+// Classes of faults. What is counted under one happened while it was going on, within two seconds after, or in the very step
+// at whose end a trigger let it begin.
 const (
 	faultNone Fault = iota
 	faultCut
@@ -31,6 +29,7 @@ const (
 	faultStoreSlow
 	faultStoreTimeouts
 	faultStoreFailover
+	faultStoreLost
 	faultSocket
 	faultCount
 )
@@ -38,7 +37,7 @@ const (
 var faultNames = [faultCount]string{
 	"calm", "link cut", "one-way cut", "slow link", "node killed", "crash point", "node paused", "paused mid-step", "fenced",
 	"node cut from API", "API away", "API errors", "watch lag", "lease deleted", "store away", "store refuses writes", "store slow",
-	"store time-outs", "store failover", "socket lost",
+	"store time-outs", "store failover", "store lost", "socket lost",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -48,15 +47,12 @@ const lingerTicks = 40
 
 // faults are what is going on, and how often each transition was taken under each class.
 type faults struct {
-	going [faultCount]int
-	until [faultCount]int
-	Count Coverage
+	going    [faultCount]int
+	until    [faultCount]int
+	triggers triggers
+	loss     loss
+	Count    Coverage
 }
-
-// Coverage counts transitions by class of fault.
-type Coverage [zonePoints][faultCount]uint64
-
-const zonePoints = 256
 
 func (f *faults) begin(c *Cluster, class Fault) {
 	f.going[class]++
@@ -87,8 +83,12 @@ func (n *Node) happened(h zone.Happened) {
 	if calm {
 		f.Count[h.Point][faultNone]++
 	}
-	n.c.check.happened(n, h)
+	f.loss.happened(n, h)
+	if !f.loss.replaced(h) {
+		n.c.check.happened(n, h)
+	}
 	n.c.trace.happened(n, h)
+	f.triggers.happened(n, h)
 	if t := n.trap; t != nil && t.point == h.Point && !t.sprung {
 		t.after--
 		t.sprung = t.after <= 0
@@ -123,50 +123,3 @@ func (n *Node) spring() {
 		t.died()
 	}
 }
-
-// Add sums two coverages.
-func (v *Coverage) Add(o *Coverage) {
-	for p := range v {
-		for f := range v[p] {
-			v[p][f] += o[p][f]
-		}
-	}
-}
-
-// Gaps lists each transition and class of fault that were never met together, except those that cannot be.
-func (v *Coverage) Gaps() (gaps []string) {
-	for _, p := range zone.Points() {
-		for f := range faultCount {
-			if v[p][f] == 0 && impossible(p, f) == "" {
-				gaps = append(gaps, fmt.Sprintf("%v under %v", p, f))
-			}
-		}
-	}
-	return gaps
-}
-
-// String is the table of all counts.
-func (v *Coverage) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-26s", "")
-	for f := range faultCount {
-		fmt.Fprintf(&b, " %9.9s", faultNames[f])
-	}
-	b.WriteByte('\n')
-	for _, p := range zone.Points() {
-		fmt.Fprintf(&b, "%-26s", p)
-		for f := range faultCount {
-			switch {
-			case impossible(p, f) != "":
-				fmt.Fprintf(&b, " %9s", "-")
-			default:
-				fmt.Fprintf(&b, " %9d", v[p][f])
-			}
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// impossible says why a transition cannot be met under a class of faults; empty if it can.
-func impossible(zone.Point, Fault) string { return "" }

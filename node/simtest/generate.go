@@ -19,11 +19,20 @@ type generator struct {
 	heartX, heartY int64
 }
 
+// situationShare is every how many seeds one is made around a situation.
+const situationShare = 3
+
 // Generate draws the plan of a seed: the world, players who walk around corners and over borders, say things, lose their
-// sockets and log in twice, and a mix of faults that is the seed's own.
+// sockets and log in twice, and a mix of faults that is the seed's own. Every third seed is made around a situation instead,
+// in which transitions are common that are rare elsewhere.
 func Generate(seed uint64) *Plan {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), p: &Plan{Seed: seed, EdgeChunks: 15, Teams: map[uint64]int{}}}
 	g.world()
+	if seed%situationShare == 0 {
+		g.situation(int(seed / situationShare))
+		g.sort()
+		return g.p
+	}
 	g.mix()
 	players := 2 + g.IntN(6)
 	for account := 1; account <= players; account++ {
@@ -39,8 +48,15 @@ func Generate(seed uint64) *Plan {
 	for tick := 60; tick < g.p.Ticks; tick++ {
 		g.faults(tick)
 	}
-	slices.SortStableFunc(g.p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
+	if len(g.rates) > 0 {
+		g.triggers(int(seed))
+	}
+	g.sort()
 	return g.p
+}
+
+func (g *generator) sort() {
+	slices.SortStableFunc(g.p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 }
 
 func (g *generator) world() {
@@ -75,13 +91,15 @@ func (g *generator) mix() {
 	g.rates = map[string]int{}
 	kinds := []string{
 		"cut", "oneway", "slow", "reset", "kill", "crash", "pause", "stall", "cutapi", "outage", "apierrors", "lag", "deletelease",
-		"deleteregion", "storeaway", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "order",
+		"deleteregion", "storeaway", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "order", "outbid", "forget", "outlive", "storelost",
 	}
 	for range g.IntN(7) {
 		g.rates[kinds[g.IntN(len(kinds))]] = 1000 + g.IntN(7000)
 	}
-	if g.rates["kill"] > 3000 {
-		g.rates["kill"] = 3000
+	for verb, most := range map[string]int{"kill": 3000, "storelost": 1500, "forget": 1500} {
+		if g.rates[verb] > most {
+			g.rates[verb] = most
+		}
 	}
 }
 
@@ -90,6 +108,8 @@ func (g *generator) add(at int, verb string, args ...int64) {
 }
 
 func (g *generator) node() int64 { return int64(g.IntN(g.p.Nodes)) }
+
+func (g *generator) region() int64 { return int64(g.IntN(g.p.Columns * g.p.Rows)) }
 
 func (g *generator) ticks(most int) int64 { return int64(1 + g.IntN(most)) }
 
@@ -123,7 +143,9 @@ func (g *generator) player(account int64) {
 		case k < 250:
 			g.add(tick, "drop", account)
 		case k < 254:
-			g.add(tick, "login", account, g.node(), x, y)
+			for range 1 + g.IntN(4)/3*3 { // now and then in several places at once
+				g.add(tick, "login", account, g.node(), x, y)
+			}
 		case k < 256:
 			g.add(tick, "logout", account)
 		case k < 260:
@@ -167,15 +189,19 @@ func (g *generator) faults(tick int) {
 			g.add(tick, verb, int64(1+g.IntN(3000)), g.ticks(300))
 		case "storeslow":
 			g.add(tick, verb, 2+g.ticks(20), g.ticks(200))
+		case "outlive":
+			g.add(tick, verb, g.node(), g.ticks(60))
 		case "deletelease":
 			g.add(tick, verb, g.node())
-		case "deleteregion":
-			g.add(tick, verb, int64(g.IntN(g.p.Columns*g.p.Rows)))
+		case "deleteregion", "forget":
+			g.add(tick, verb, g.region())
+		case "outbid":
+			g.add(tick, verb, g.region(), g.ticks(3)+2000*int64(g.IntN(2)))
 		case "order":
-			g.add(tick, verb, int64(g.IntN(g.p.Columns*g.p.Rows)), g.node())
+			g.add(tick, verb, g.region(), g.node())
 		case "failover":
 			g.add(tick, verb, int64(g.IntN(16)))
-		case "failoverall":
+		case "failoverall", "storelost":
 			g.add(tick, verb)
 		}
 	}
@@ -184,4 +210,5 @@ func (g *generator) faults(tick int) {
 var faultVerbs = []string{
 	"cut", "oneway", "slow", "reset", "kill", "crash", "pause", "stall", "cutapi", "outage", "apierrors", "lag", "deletelease",
 	"deleteregion", "storeaway", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "order",
+	"outbid", "forget", "outlive", "storelost", "when", "chatter",
 }

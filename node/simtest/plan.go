@@ -33,21 +33,25 @@ type Action struct {
 	Args []int64
 }
 
-// verbs are the actions and what their arguments mean. "for" is in ticks.
+// verbs are the actions and what their arguments mean. "for" is in ticks. "when" waits for the nth time that a node (-1: any)
+// takes a transition, and does a class of faults then, see triggers.
 var verbs = map[string][]string{
 	"login": {"account", "node", "x", "y"}, "resume": {"account", "node"}, "drop": {"account"}, "logout": {"account"},
-	"walk": {"account", "x", "y"}, "say": {"account"}, "recall": {"account"},
+	"walk": {"account", "x", "y"}, "say": {"account"}, "recall": {"account"}, "chatter": {"account", "for"},
+
+	"when": {"point", "nth", "do", "for", "node", "peer", "much"},
 
 	"cut": {"a", "b", "for"}, "oneway": {"a", "b", "for"}, "slow": {"a", "b", "factor", "for"}, "reset": {"a", "b"},
 
 	"kill": {"node", "for", "newpod"}, "crash": {"node", "point", "nth", "parts", "for", "newpod"},
-	"pause": {"node", "for"}, "stall": {"node", "for"}, "fence": {"node", "for"},
+	"pause": {"node", "for"}, "stall": {"node", "for"}, "fence": {"node", "for"}, "outlive": {"node", "for"},
 
 	"cutapi": {"node", "for"}, "outage": {"for"}, "apierrors": {"percent", "for"}, "lag": {"ms", "for"},
-	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"},
+	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"}, "forget": {"region"},
 
 	"storeaway": {"for"}, "storefull": {"for"}, "storereadonly": {"for"}, "storeslow": {"factor", "for"},
 	"storetimeouts": {"percent", "for"}, "failover": {"slot"}, "failoverall": {},
+	"storelost": {}, "outbid": {"region", "by"},
 }
 
 // arg is the value of an argument by its name.
@@ -65,11 +69,14 @@ func (a Action) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "at %d %s", a.At, a.Verb)
 	for i, name := range verbs[a.Verb] {
-		if a.Verb == "crash" && name == "point" {
+		switch name {
+		case "point":
 			fmt.Fprintf(&b, " point=%q", zone.Point(a.Args[i]))
-			continue
+		case "do":
+			fmt.Fprintf(&b, " do=%q", Fault(a.Args[i]))
+		default:
+			fmt.Fprintf(&b, " %s=%d", name, a.Args[i])
 		}
-		fmt.Fprintf(&b, " %s=%d", name, a.Args[i])
 	}
 	return b.String()
 }

@@ -20,6 +20,7 @@ type Run struct {
 	ends    map[string]int // faults that are going on, by name: how many times
 	weather leases.Weather
 	next    int
+	habits  map[*Client]habit
 }
 
 // NewRun prepares a plan's world. Nothing has happened yet.
@@ -51,24 +52,34 @@ func (r *Run) Until(tick int) error {
 			r.Do(r.Plan.Actions[r.next])
 			r.next++
 		}
-		r.comeBack()
-		if err := r.Run(1); err != nil {
+		if err := r.pass(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// pass lets a tick pass.
+func (r *Run) pass() error {
+	r.comeBack()
+	r.talk()
+	err := r.Run(1)
+	r.faults.loss.look()
+	return err
+}
+
 // Do carries out one action now; what cannot be done is left out.
 func (r *Run) Do(a Action) {
 	switch a.Verb {
-	case "login", "resume", "drop", "logout", "walk", "say", "recall":
+	case "login", "resume", "drop", "logout", "walk", "say", "recall", "chatter":
 		r.player(a)
+	case "when":
+		r.when(a)
 	case "cut", "oneway", "slow", "reset":
 		r.link(a)
-	case "kill", "crash", "pause", "stall", "fence":
+	case "kill", "crash", "pause", "stall", "fence", "outlive":
 		r.process(a)
-	case "storeaway", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall":
+	case "storeaway", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "storelost", "outbid":
 		r.storage(a)
 	default:
 		r.kubernetes(a)
@@ -97,20 +108,25 @@ func (r *Run) player(a Action) {
 		}
 		return
 	}
+	if a.Verb == "drop" && cl.Open {
+		r.faults.strike(r.Cluster, faultSocket)
+		r.Close(cl)
+	}
 	if !cl.Open || cl.Own() == nil {
 		return
 	}
 	switch a.Verb {
-	case "drop":
-		r.faults.strike(r.Cluster, faultSocket)
-		r.Close(cl)
 	case "logout":
 		r.left[cl] = true
 		r.Logout(cl)
 	case "walk":
-		r.WalkTo(cl, r.at(a, "x", "y"))
+		to := r.at(a, "x", "y")
+		r.habit(cl, func(h *habit) { h.to, h.walks = to, true })
+		r.WalkTo(cl, to)
 	case "say":
 		r.SayNumber(cl)
+	case "chatter":
+		r.habit(cl, func(h *habit) { h.talksUntil = r.ticks + int(a.arg("for")) })
 	case "recall":
 		r.Send(cl, &wire.Input{Action: &wire.Input_Recall{Recall: &wire.Recall{}}})
 	}
@@ -122,6 +138,37 @@ func (r *Run) SayNumber(cl *Client) {
 		return
 	}
 	r.Send(cl, sayOf(cl, cl.number+1))
+}
+
+// habit is what a player goes on with.
+type habit struct {
+	to         torus.Pos // where it was sent last
+	walks      bool
+	talksUntil int // tick
+}
+
+func (r *Run) habit(cl *Client, change func(*habit)) {
+	if r.habits == nil {
+		r.habits = map[*Client]habit{}
+	}
+	h := r.habits[cl]
+	change(&h)
+	r.habits[cl] = h
+}
+
+// talk lets those who chatter say something in each tick, and set out for the same place three times in a row in each
+// second: their bestias are told to follow each time.
+func (r *Run) talk() {
+	for _, cl := range r.Clients {
+		h := r.habits[cl]
+		if r.ticks >= h.talksUntil || !cl.Open || cl.Own() == nil {
+			continue
+		}
+		r.SayNumber(cl)
+		if h.walks && r.ticks%20 < 3 && cl.Unanswered() < 12 {
+			r.WalkTo(cl, h.to)
+		}
+	}
 }
 
 // enter logs a player in, again or for the first time.
@@ -241,6 +288,11 @@ func (r *Run) process(a Action) {
 	}
 	ticks := a.arg("for")
 	switch a.Verb {
+	case "outlive": // it is stopped in the middle of its step until its deadline has passed
+		ticks += 1 + int64((n.deadline()-n.clock.Boottime())/zone.TickDuration)
+		r.during(faultFenced, "stall of "+session, ticks, func() { n.stall = true }, func() {
+			again(func(n *Node) { n.stall = false; r.Pause(n, false) })
+		})
 	case "kill":
 		r.faults.strike(r.Cluster, faultKilled)
 		r.Kill(n)
@@ -316,38 +368,15 @@ func (r *Run) kubernetes(a Action) {
 		region := int(a.arg("region")) % r.Grid.Regions()
 		r.say("the Lease of region %v is deleted", r.Grid.RegionAt(region))
 		k.api.DeleteLease(regionLease(r.Grid.RegionAt(region)))
+	case "forget":
+		r.faults.strike(r.Cluster, faultLeaseDeleted)
+		region := int(a.arg("region")) % r.Grid.Regions()
+		r.say("the Lease of region %v is deleted, and the operators start anew", r.Grid.RegionAt(region))
+		for i := range max(r.Plan.Operators, 1) {
+			k.api.RestartOperator(i)
+		}
+		k.api.DeleteLease(regionLease(r.Grid.RegionAt(region)))
 	case "order":
 		k.api.Order(int(a.arg("region"))%r.Grid.Regions(), r.node(a, "node").Ordinal)
-	}
-}
-
-func (r *Run) storage(a Action) {
-	v, ok := r.Cluster.storage.(*vaultStore)
-	if !ok {
-		return
-	}
-	set := func(fn func(bool)) (begin, end func()) { return func() { fn(true) }, func() { fn(false) } }
-	switch a.Verb {
-	case "storeaway":
-		begin, end := set(v.SetAway)
-		r.during(faultStoreAway, "store away", a.arg("for"), begin, end)
-	case "storefull":
-		begin, end := set(v.SetFull)
-		r.during(faultStoreRefuses, "store full", a.arg("for"), begin, end)
-	case "storereadonly":
-		begin, end := set(v.SetReadOnly)
-		r.during(faultStoreRefuses, "store read-only", a.arg("for"), begin, end)
-	case "storeslow":
-		r.during(faultStoreSlow, "store slow", a.arg("for"), func() { v.SetSlow(int(a.arg("factor"))) }, func() { v.SetSlow(1) })
-	case "storetimeouts":
-		r.during(faultStoreTimeouts, "store time-outs", a.arg("for"), func() { v.SetTimeouts(float64(a.arg("percent")) / 100) }, func() { v.SetTimeouts(0) })
-	case "failover":
-		r.faults.strike(r.Cluster, faultStoreFailover)
-		r.say("slot %d of the store fails over", a.arg("slot"))
-		v.Failover(int(a.arg("slot")))
-	case "failoverall":
-		r.faults.strike(r.Cluster, faultStoreFailover)
-		r.say("the store fails over")
-		v.FailoverAll()
 	}
 }

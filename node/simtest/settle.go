@@ -17,8 +17,7 @@ func (r *Run) Settle() error {
 		if r.settled() == nil {
 			return nil
 		}
-		r.comeBack()
-		if err := r.Run(1); err != nil {
+		if err := r.pass(); err != nil {
 			return err
 		}
 	}
@@ -107,12 +106,13 @@ func (r *Run) seesWell(cl, other *Client) error {
 }
 
 // entitiesSettled: each durable entity that was ever seen is acted for by one node, whose epoch the store has, or rests in
-// the store.
+// the store, or is gone with a store that came back empty.
 func (r *Run) entitiesSettled() error {
 	for _, t := range r.check.order {
 		record, stored := r.Cluster.storage.record(t.id)
 		acting := t.tick == r.ticks && t.actor != nil
 		switch {
+		case !acting && r.faults.loss.gone[t.id]:
 		case !stored && !acting:
 			return fmt.Errorf("entity %v is lost", t.id)
 		case !stored:

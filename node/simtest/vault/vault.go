@@ -95,6 +95,26 @@ func (v *Vault) FailoverAll() {
 	}
 }
 
+// Forget loses everything, durable or not: the store restarts empty, as one without a disk does. Those whose writes were not
+// replied to hear nothing; what is on its way lands in the empty store.
+func (v *Vault) Forget() {
+	v.tables = newTables()
+	for i := range v.slots {
+		s := &v.slots[i]
+		for _, t := range s.tail {
+			t.reply.undo = nil // there is nothing to take back
+			t.takeBack()
+		}
+		s.tail, s.durable = s.tail[:0], v.now()
+	}
+}
+
+// RaiseFence lets the store know of an epoch of a region that is at least as high, as after a loss of the API server's
+// memory.
+func (v *Vault) RaiseFence(region torus.RegionPos, epoch uint64) {
+	v.tables.fences[region] = max(v.tables.fences[region], epoch)
+}
+
 // Put replaces a record and makes it the master of its account, without a request: it fills a world before it starts.
 func (v *Vault) Put(r zone.Record) {
 	v.tables.records[r.Entity] = stored{record: ownRecord(r), exists: true}
@@ -122,6 +142,9 @@ func (v *Vault) Record(id ecs.EntityID) (zone.Record, bool) {
 	s := v.tables.records[id]
 	return ownRecord(s.record), s.exists
 }
+
+// Master returns the entity that the directory has as an account's master; 0: none.
+func (v *Vault) Master(account uint64) ecs.EntityID { return v.tables.accounts[account].master }
 
 // Fence returns the highest epoch that has loaded a region; 0: none has.
 func (v *Vault) Fence(region torus.RegionPos) uint64 { return v.tables.fences[region] }
