@@ -91,6 +91,7 @@ var brief = []Fault{faultKilled, faultCrashed, faultSlow, faultStoreFailover, fa
 var scarce = []zone.Point{
 	zone.CallRepeated, zone.CallGap, zone.CommandGap, zone.ClaimLost, zone.OfferLostSource, zone.OfferBurned,
 	zone.HandoffTakenBack, zone.ClaimBehind, zone.CallForeign, zone.FrameStale, zone.SubscriptionUnknown,
+	zone.RecoverySkipped,
 }
 
 // cells is how many pairs of a transition and a class each plain seed tries to bring together.
@@ -114,6 +115,10 @@ func (g *generator) triggers(seed int) {
 			class = brief[g.IntN(len(brief))]
 		}
 		g.when(60, point, g.ticks(2), class, g.IntN(2))
+		if slices.Contains(scarce, point) {
+			g.when(60, point, 1, g.class(g.IntN(int(faultCount))), g.IntN(2))
+			g.when(60, point, 1, g.class(g.IntN(int(faultCount))), g.IntN(2))
+		}
 	}
 }
 
