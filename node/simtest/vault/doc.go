@@ -11,7 +11,7 @@
 //
 // What a caller may rely on, under every fault:
 //   - Each request of a live client is answered exactly once, never from within Submit.
-//   - A round trip of a write that was replied to is durable: no failover undoes it.
+//   - A round trip of a write that was replied to is durable: no failover undoes it. Only Forget does.
 //   - Requests of one client and key are carried out one after the other, in the order of Submit; one that was answered
 //     StoreUnavailable may still land while later ones are carried out. All else is in any order.
 //   - The same calls at the same times with the same seed give the same answers at the same times.
