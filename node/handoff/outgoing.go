@@ -47,6 +47,14 @@ type Outgoing struct {
 // is, or older than what there is: an heir that is not ready stays silent, and one that is asks the store first.
 func (o *Outgoing) Orphaned() bool { return o.Accepted || o.PassedOn }
 
+// Recovering notes that a session recovers the target region: whoever was asked there has lost the entity, if it had it.
+func (o *Outgoing) Recovering(tick int64, session string) {
+	o.PassedOn, o.next = true, tick+HeirTicks
+	if session != o.Target {
+		o.Heir = session
+	}
+}
+
 // Book holds the entities on their way out, by id. The zero value is ready for use.
 type Book struct {
 	list []*Outgoing // sorted by entity

@@ -51,6 +51,7 @@ type checker struct {
 // tracked is one entity, as all nodes together have it in this tick.
 type tracked struct {
 	id      ecs.EntityID
+	kept    int // the last tick in which somebody had given it away and kept its snapshot
 	tick    int // of what follows
 	actor   *Node
 	frozen  bool
@@ -156,6 +157,11 @@ func (k *checker) track() {
 		}
 		acts := n.Acts()
 		n.Engine.EachEntity(func(e zone.Entity) { k.see(n, acts, &e) })
+		n.Engine.EachOffer(func(id ecs.EntityID, _ zone.Epoch) {
+			if t := k.entities[id]; t != nil {
+				t.kept = k.c.ticks
+			}
+		})
 	}
 }
 
@@ -214,8 +220,13 @@ func (k *checker) disturbed(n *Node) bool {
 		return true
 	}
 	for _, other := range k.c.Nodes {
-		if !other.Acts() || other.paused || other.held != nil || !k.c.net.calm(n, other) || other.table == nil {
+		if !other.Acts() || other.paused || other.held != nil || other.table == nil {
 			return true
+		}
+		for _, third := range k.c.Nodes { // also where it is not an end: a sign-off waits for what source and target have to say
+			if !k.c.net.calm(other, third) {
+				return true
+			}
 		}
 	}
 	for i := range k.c.Grid.Regions() {
@@ -257,7 +268,7 @@ func (k *checker) sightOf(cl *Client) {
 	}
 	for _, id := range sortedEntities(&cl.Model) {
 		t := k.entities[id]
-		if k.differ(cl, id, t == nil || t.tick != k.c.ticks) {
+		if k.differ(cl, id, t == nil || t.tick != k.c.ticks && t.kept != k.c.ticks) {
 			k.broke(5, "account %d sees entity %v, which nobody has", cl.Account, id)
 		}
 	}

@@ -164,7 +164,7 @@ func (w *network) delay(l *wireLink) time.Duration {
 	if j := w.c.options.LinkJitter; j > 0 {
 		d += time.Duration(w.c.rand.Int64N(int64(j)))
 	}
-	return d * time.Duration(l.slow)
+	return min(d*time.Duration(l.slow), max(d, slowest))
 }
 
 // replicate sends a batch on the stream that the sender had when it made it.
@@ -285,7 +285,11 @@ func (c *Cluster) Reset(a, b *Node) {
 	}
 }
 
-// Slow lets the messages of two nodes take that many times as long; 1 is normal.
+// slowest bounds how long a message takes on a slow link. News older than this are a second's walk behind when they come:
+// players see that as a jump, as they see it of any line so bad.
+const slowest = 800 * time.Millisecond
+
+// Slow lets the messages of two nodes take that many times as long, up to slowest; 1 is normal.
 func (c *Cluster) Slow(a, b *Node, factor int) {
 	if a.Engine == nil || b.Engine == nil || a == b {
 		return
@@ -331,5 +335,12 @@ func (w *network) calm(a, b *Node) bool {
 		return true
 	}
 	l, _ := w.find(a, b.Session())
+	for end := range 2 {
+		for stream := range 2 {
+			if l != nil && l.lanes[end][stream].last > w.c.Now()+w.c.options.LinkDelay+w.c.options.LinkJitter {
+				return false // what was sent while it was slow is still on its way
+			}
+		}
+	}
 	return l != nil && l.up[0] && l.up[1] && !l.parted && !l.blocked[0] && !l.blocked[1] && l.slow == 1
 }

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,14 @@ func (p *Plan) String() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// losesStore reports whether the store of the plan's world comes back empty. Only the development store may: a store that
+// forgets what it has acknowledged takes with it what nobody holds, and nodes put back what they can.
+func (p *Plan) losesStore() bool { return slices.ContainsFunc(p.Actions, losesStore) }
+
+func losesStore(a Action) bool {
+	return a.Verb == "storelost" || a.Verb == "when" && Fault(a.arg("do")) == faultStoreLost
 }
 
 // maxPlayers bounds the accounts of a plan: 1 to maxPlayers.

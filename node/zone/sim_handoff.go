@@ -345,7 +345,7 @@ func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
 
 func (s *sim) offerDurable(from string, m *wire.OfferDurable) {
 	o := s.outgoing.Get(ecs.EntityID(m.Entity))
-	if o != nil && o.Heir != "" && o.Heir != from { // who said so is over, and its heir was told that we keep it
+	if o != nil && o.Heir != "" && o.Heir != from && s.alive(o.Heir) { // who said so is over, and its heir was told that we keep it
 		return
 	}
 	if o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {

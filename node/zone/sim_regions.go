@@ -155,8 +155,8 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 	}
 	for _, o := range s.outgoing.All() {
 		answer.Entities = append(answer.Entities, uint64(o.Entity))
-		if o.Region == int(m.Region) && from != o.Target {
-			o.Heir = from
+		if o.Region == int(m.Region) {
+			o.Recovering(s.tick, from)
 		}
 	}
 	slices.Sort(answer.Entities)
