@@ -261,6 +261,7 @@ func (s *Store) leave(r *Replica, f *Frame) {
 	r.Reset = r.Reset || f.Reset
 	if s.interested(f.Chunk, r.Account) {
 		s.move(r, f.Chunk) // another observer here came just now; its snapshot is on the way
+		r.resetNext = true // what is said until then is missing
 		s.touch(r)
 		return
 	}

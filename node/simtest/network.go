@@ -164,7 +164,7 @@ func (w *network) delay(l *wireLink) time.Duration {
 	if j := w.c.options.LinkJitter; j > 0 {
 		d += time.Duration(w.c.rand.Int64N(int64(j)))
 	}
-	return min(d*time.Duration(l.slow), max(d, slowest))
+	return d * time.Duration(l.slow)
 }
 
 // replicate sends a batch on the stream that the sender had when it made it.
@@ -285,11 +285,7 @@ func (c *Cluster) Reset(a, b *Node) {
 	}
 }
 
-// slowest bounds how long a message takes on a slow link. News older than this are a second's walk behind when they come:
-// players see that as a jump, as they see it of any line so bad.
-const slowest = 800 * time.Millisecond
-
-// Slow lets the messages of two nodes take that many times as long, up to slowest; 1 is normal.
+// Slow lets the messages of two nodes take that many times as long; 1 is normal.
 func (c *Cluster) Slow(a, b *Node, factor int) {
 	if a.Engine == nil || b.Engine == nil || a == b {
 		return

@@ -268,11 +268,19 @@ func (r *Run) link(a Action) {
 	case "oneway":
 		r.during(faultOneWay, name, a.arg("for"), func() { r.Block(x, y) }, func() { r.net.mend(l) })
 	case "slow":
-		r.during(faultSlow, name, a.arg("for"), func() { r.Slow(x, y, int(a.arg("factor"))) }, func() { l.slow = 1 })
+		r.during(faultSlow, name, a.arg("for"), func() { r.Slow(x, y, r.slowly(a.arg("factor"))) }, func() { l.slow = 1 })
 	case "reset":
 		r.faults.strike(r.Cluster, faultCut)
 		r.Reset(x, y)
 	}
+}
+
+// slowest bounds how long a message takes on a slow link of a plan, in its world's worst case. News older than that are a
+// second's walk behind when they come, and players see the jump, as they would on a line of their own that is so bad.
+const slowest = 800 * time.Millisecond
+
+func (r *Run) slowly(factor int64) int {
+	return int(max(min(factor, int64(slowest/(r.options.LinkDelay+r.options.LinkJitter))), 1))
 }
 
 func (r *Run) process(a Action) {
