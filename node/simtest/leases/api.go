@@ -62,6 +62,8 @@ type mutant struct {
 	blindTake          bool // a region is taken whatever its version is
 	blindRemake        bool // a lost region is made anew for whom the assignment names
 	doubtless          bool // a lost region is ordered though nobody knows who held it
+	hastySession       bool // a lost session Lease is made anew at once, and free
+	absenceIsDeath     bool // a process takes a session whose Lease is missing for over
 }
 
 // Counters say how often each thing happened, faults above all: a run that never met a fault shows nothing about it.
@@ -84,6 +86,8 @@ type Counters struct {
 	Revoked, RevokedAtOnce, Freed, Ordered, Redistributed uint64
 	// Doubted: lost region Leases that were made anew without an order, because nobody knew who held them.
 	Deleted, Recreated, Doubted uint64
+	// StoodIn: session Leases that were made in place of lost ones.
+	StoodIn uint64
 	// NumbersReused: sessions with a number that was used before. A correct run has none.
 	NumbersReused uint64
 }
@@ -222,10 +226,10 @@ func (a *API) Holder(region int) (session string, epoch uint64) {
 	return l.holder, uint64(l.transitions)
 }
 
-// Holding is the session that a node's Lease names, "" if nobody holds it.
+// Holding is the session that a node's Lease names, "" if nobody holds it or nobody knows who does.
 func (a *API) Holding(ordinal int) (session string) {
 	l := a.leases[ordinal]
-	if l.holder == "" {
+	if !l.taken() {
 		return ""
 	}
 	return a.sessionID(life{ordinal, l.transitions})

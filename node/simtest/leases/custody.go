@@ -46,9 +46,9 @@ func (o *operator) remade(s *scene, region int, epoch int32) lease {
 	}
 	session := s.sessions[keeper]
 	switch {
-	case session.holder != "":
+	case session.taken():
 		l.life, l.target = life{keeper, session.transitions}, keeper
-	case session.exists():
+	case !session.lost():
 		l.target = o.api.declared[region]
 	case last.holder != "":
 		l.life, l.target = last.life, keeper
@@ -74,9 +74,10 @@ func (o *operator) watchDoubts(s *scene, began, ended time.Duration) {
 	}
 }
 
+// anySilent mirrors scene.anySilent: whose Lease is lost may be as far behind as who is silent.
 func (o *operator) anySilent(s *scene) bool {
 	for ordinal, l := range s.sessions {
-		if l.holder != "" && o.seen.unchanged(ordinal) > RenewDeadline {
+		if l.lost() || l.taken() && o.seen.unchanged(ordinal) > RenewDeadline {
 			return true
 		}
 	}

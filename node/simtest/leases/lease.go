@@ -14,7 +14,7 @@ type life struct {
 // lease is a session or a region Lease. The zero value is one that does not exist.
 type lease struct {
 	uid, version uint64
-	// holder is the pod uid on a session Lease and the session on a region Lease, "" if nobody holds it.
+	// holder is the pod uid on a session Lease, or lostHolder, and the session on a region Lease, "" if nobody holds it.
 	holder string
 	// life is who holder is, on a region Lease.
 	life        life
@@ -32,6 +32,16 @@ type lease struct {
 const nobody = -1
 
 func (l lease) exists() bool { return l.uid != 0 }
+
+// lostHolder mirrors controllers.lostHolder: it holds a session Lease that an operator made in place of a lost one, until
+// that was seen to stand still for a full lease duration. No pod has this uid.
+const lostHolder = "lost"
+
+// lost mirrors scene.sessionLost: nobody can know from this session Lease who lives.
+func (l lease) lost() bool { return !l.exists() || l.holder == lostHolder }
+
+// taken mirrors scene.sessionHeld: a process took this session Lease.
+func (l lease) taken() bool { return l.holder != "" && !l.lost() }
 
 // says leaves out what changes with each renewal.
 func (l lease) says() lease {
@@ -96,7 +106,7 @@ func (a *API) store(slot int, next lease) lease {
 	if next.holder != old.holder || next.transitions != old.transitions {
 		next.acquired = a.now()
 	}
-	if a.isSession(slot) && next.transitions != old.transitions && next.holder != "" {
+	if a.isSession(slot) && next.transitions != old.transitions && next.taken() {
 		a.born(life{slot, next.transitions})
 	}
 	a.leases[slot] = next

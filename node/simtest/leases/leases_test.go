@@ -228,20 +228,48 @@ func TestAKilledProcessIsToldNothingAndItsRequestsLand(t *testing.T) {
 	}
 }
 
-func TestADeletedSessionLeaseComesBackAfterAFullDuration(t *testing.T) {
+func TestADeletedSessionLeaseIsFreeAgainAfterAFullDuration(t *testing.T) {
 	s := newStage(t)
 	players := s.everybody()
 	s.pass(5 * time.Second) // reported
 	if !s.DeleteLease("sim-zone-1") || s.DeleteLease("sim-zone-1") {
 		t.Fatal("want it deleted, once")
 	}
-	took := s.passUntil(time.Minute, func() bool { return s.leases[1].exists() })
-	within(t, "making it anew", took, LeaseDuration*9/10, LeaseDuration*11/10+2*readPeriod)
+	s.passUntil(time.Second, func() bool { return s.leases[1].exists() })
 	s.passUntil(10*time.Second, func() bool { return players[1].lost })
 	p := s.enter(1, "first")
+	if took := s.passUntil(time.Minute, func() bool { return p.Session() != "" }); took < LeaseDuration*9/10-RenewPeriod {
+		t.Errorf("its node's next process took it after %v", took)
+	}
 	s.passUntil(10*time.Second, func() bool { return len(p.holds()) == 4 })
 	if p.Session() != "sim-zone-1#1003" { // above 1001, which was the bound of all numbers
 		t.Errorf("the next session is %s", p.Session())
+	}
+}
+
+func TestANodeThatIsStoppedWhileItsSessionLeaseIsDeletedIsOverForNobodyBeforeItsDeadline(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		s := newStage(t)
+		players := s.everybody()
+		s.pass(RenewPeriod)
+		players[1].Pause()
+		s.DeleteLease("sim-zone-1")
+		if restarted {
+			s.RestartOperator(0)
+		}
+		players[0].Kill()
+		s.enter(1, "second") // the pod is replaced, and the process of the first is not known to have ended
+		next := s.enter(0, "first")
+		acts := func() bool { session, _ := s.Holder(5); return session == players[1].Session() }
+		for !players[1].passed() {
+			if s.pass(10 * time.Millisecond); !acts() || slices.Contains(players[2].dead, players[1].Session()) {
+				t.Fatalf("region 5 is taken, or %v are told dead", players[2].dead)
+			}
+		}
+		if len(next.live) != 3 || len(next.dead) != 0 {
+			t.Errorf("the process that began meanwhile was told %v live and %v dead", next.live, next.dead)
+		}
+		s.passUntil(time.Minute, func() bool { return !acts() && slices.Contains(players[2].dead, players[1].Session()) })
 	}
 }
 

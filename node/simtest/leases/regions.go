@@ -22,7 +22,7 @@ const (
 type published struct {
 	any  bool
 	rows []partition.Row
-	// live is the incarnation of each node that holds a session, 0 if none does.
+	// live is the incarnation of each node that lives, 0 if none does.
 	live []int32
 }
 
@@ -83,9 +83,10 @@ func (p *Process) sweep() {
 	p.after(sweepInterval, p.sweep)
 }
 
-// publish mirrors fence.Regions.publish, and what zone-node does with a table: the peers first, then the owners.
+// publish mirrors fence.Regions.publish, and what zone-node does with a table: the peers first, then the owners. The first
+// table waits until the Leases name everybody.
 func (p *Process) publish() {
-	if !p.view.synced {
+	if !p.view.synced || !p.table.any && !p.view.complete() && !p.api.mutant.absenceIsDeath {
 		return
 	}
 	next := p.snapshot()
@@ -105,10 +106,7 @@ func (p *Process) publish() {
 // snapshot mirrors fence.ledger.table: a region whose holder is not a live session counts as free.
 func (p *Process) snapshot() published {
 	a := p.api
-	t := published{any: true, rows: make([]partition.Row, len(p.busy)), live: make([]int32, a.options.Nodes)}
-	for ordinal := range t.live {
-		t.live[ordinal] = p.view.live(ordinal)
-	}
+	t := published{any: true, rows: make([]partition.Row, len(p.busy)), live: p.view.live()}
 	for i := range t.rows {
 		l := p.view.leases[a.regionSlot(i)]
 		if !l.exists() {

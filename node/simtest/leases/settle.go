@@ -78,7 +78,10 @@ func (o *operator) make(slot int, l lease, made func(lease, outcome), then func(
 	o.request(patience, func() (lease, outcome) {
 		if got, result := o.api.create(slot, l); result == done {
 			o.api.counters.Recreated++
-			if !o.api.isSession(slot) && got.unordered() {
+			switch {
+			case o.api.isSession(slot):
+				o.api.counters.StoodIn++
+			case got.unordered():
 				o.api.counters.Doubted++
 			}
 			return got, result
@@ -90,24 +93,29 @@ func (o *operator) make(slot int, l lease, made func(lease, outcome), then func(
 	})
 }
 
-// ensureSessions mirrors ensureSessionLeases: a lost one is made again only after it was seen missing for a full lease
-// duration, because its node may not know yet, and above every number that was ever used.
+// ensureSessions mirrors ensureSessionLeases: a lost one is made again at once, above every number that was ever used, but
+// held by nobody who could write it. Whoever held the lost one may act until its own deadline, so the session is over when
+// this very Lease was seen unchanged for a full lease duration: its operator revokes it, or the node's next process takes it.
 func (o *operator) ensureSessions(s *scene, then func(bool)) {
-	var lost []int
+	var missing []int
 	for ordinal, l := range s.sessions {
-		if !l.exists() && o.seen.unchanged(ordinal) >= LeaseDuration {
-			lost = append(lost, ordinal)
+		if !l.exists() {
+			missing = append(missing, ordinal)
 		}
 	}
-	if len(lost) == 0 {
+	if len(missing) == 0 {
 		then(true)
 		return
 	}
 	o.raise(s, func(above int32) {
 		var steps []step
-		for _, ordinal := range lost {
+		for _, ordinal := range missing {
+			l := lease{transitions: above, target: nobody, holder: lostHolder}
+			if o.api.mutant.hastySession {
+				l.holder = ""
+			}
 			steps = append(steps, func(then func(bool)) {
-				o.make(ordinal, lease{transitions: above, target: nobody}, func(got lease, _ outcome) { s.sessions[ordinal] = got }, then)
+				o.make(ordinal, l, func(got lease, _ outcome) { s.sessions[ordinal] = got }, then)
 			})
 		}
 		inTurn(steps, then)
@@ -124,14 +132,14 @@ const (
 )
 
 // tenureOf mirrors scene.tenureOf: a session is over if its node's Lease has a later incarnation, or the same one and no
-// holder. A missing session Lease proves nothing.
+// holder. A lost session Lease proves nothing.
 func (s *scene) tenureOf(l lease) tenure {
 	if l.holder == "" {
 		return free
 	}
 	session := s.sessions[l.life.ordinal]
 	switch {
-	case !session.exists() || l.life.incarnation > session.transitions:
+	case session.lost() || l.life.incarnation > session.transitions:
 		return held
 	case l.life.incarnation < session.transitions || session.holder == "":
 		return orphaned
@@ -203,7 +211,7 @@ func (o *operator) targets(s *scene) []int {
 		case o.doubtful(s, region):
 			want[region] = nobody
 		case o.expected(s, want[region]):
-		case l.target != nobody && s.sessions[l.target].holder != "":
+		case l.target != nobody && s.sessions[l.target].taken():
 			want[region] = l.target
 		default:
 			want[region] = nobody
@@ -217,11 +225,11 @@ func (o *operator) targets(s *scene) []int {
 // expected mirrors scene.expected: a node has a session, or may come back in time.
 func (o *operator) expected(s *scene, ordinal int) bool {
 	l := s.sessions[ordinal]
-	if l.holder != "" {
+	if l.taken() {
 		return true
 	}
 	left := o.api.options.Redistribution
-	if l.exists() {
+	if !l.lost() {
 		left = lostAt(l, left) - o.api.now()
 	}
 	if left > 0 {
@@ -250,7 +258,7 @@ func (o *operator) heirs(s *scene, want, orphans []int) {
 	for orphans = slices.Clone(orphans); len(orphans) > 0; {
 		heir := nobody
 		for ordinal, l := range s.sessions {
-			if l.holder != "" && o.seen.unchanged(ordinal) <= RenewDeadline && (heir == nobody || load[ordinal] < load[heir]) {
+			if l.taken() && o.seen.unchanged(ordinal) <= RenewDeadline && (heir == nobody || load[ordinal] < load[heir]) {
 				heir = ordinal
 			}
 		}

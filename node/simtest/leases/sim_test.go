@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/simtest/timeline"
 	"github.com/spatialcells/spatialcells/node/torus"
@@ -25,6 +26,8 @@ type actor struct {
 	*Process
 	clock *DriftClock
 	table *partition.Table
+	// acquired is when it took its session.
+	acquired time.Duration
 	// met and buried are the peers that were told live and dead.
 	met, buried map[string]bool
 }
@@ -85,12 +88,18 @@ func (s *sim) start(ordinal int, pod string) {
 	}
 	s.note("start %d in %s", ordinal, pod)
 	p.Process = s.Start(ordinal, pod, p.clock, Events{
-		Acquired: func(session string, incarnation int32) { s.note("%s acquired", session) },
+		Acquired: func(session string, incarnation int32) {
+			p.acquired = s.tl.Now()
+			s.note("%s acquired", session)
+		},
 		Lost: func() {
 			s.note("%s lost", p.Session())
 			s.restart(p)
 		},
 		Table: func(t *partition.Table) {
+			if p.table == nil {
+				s.checkKnown(p)
+			}
 			p.table = t
 			s.note("%s holds %v", p.Session(), t.AppendRegionsOf(nil, p.Session()))
 		},
@@ -100,6 +109,7 @@ func (s *sim) start(ordinal int, pod string) {
 				s.problems = append(s.problems, session+" died twice or was never live")
 			}
 			p.buried[session] = true
+			s.checkOver(p, session)
 		},
 		Live: func(session string) {
 			s.note("%s: %s is live", p.Session(), session)
@@ -147,6 +157,39 @@ func (s *sim) check() {
 	}
 }
 
+// checkOver looks whether a session that a process is told to be over may still act.
+func (s *sim) checkOver(p *actor, session string) {
+	for _, q := range s.actors {
+		if q.Session() == session && len(q.believes(nil)) > 0 {
+			s.problems = append(s.problems, fmt.Sprintf("%v: %s is told that %s is dead, which acts on", s.tl.Now(), p.Session(), session))
+		}
+	}
+}
+
+// checkKnown looks whether a process that gets its first table was told of everybody who acted before it began: it would
+// ask nobody else before it takes what they have for lost.
+func (s *sim) checkKnown(p *actor) {
+	for _, q := range s.actors {
+		if q.ordinal == p.ordinal || q.acquired >= p.acquired || len(q.believes(nil)) == 0 {
+			continue
+		}
+		if !p.knows(q.ordinal) {
+			s.problems = append(s.problems, fmt.Sprintf("%v: %s begins without a word of %s, which acts", s.tl.Now(), p.Session(), q.Session()))
+		}
+	}
+}
+
+// knows tells whether a process was told of a life of a node that is not over.
+func (p *actor) knows(ordinal int) bool {
+	for session := range p.met {
+		node, _, err := v1alpha1.ParseSessionID(session)
+		if err == nil && node == p.api.nodeName(ordinal) && !p.buried[session] {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *sim) run(length time.Duration) {
 	for end := s.tl.Now() + length; s.tl.Now() < end; {
 		s.tl.Advance(s.tl.Now() + simStep)
@@ -165,7 +208,7 @@ func (s *sim) trouble() {
 	if s.replacing[ordinal] {
 		return
 	}
-	switch s.rand.IntN(12) {
+	switch s.rand.IntN(15) {
 	case 0:
 		s.note("cut %d", ordinal)
 		s.CutNode(ordinal, true)
@@ -205,6 +248,10 @@ func (s *sim) trouble() {
 			s.CutOperator(i, true)
 			s.tl.After(s.some(time.Minute), func() { s.CutOperator(i, false) })
 		}
+	case 12, 13:
+		s.deleteUnseen(p)
+	case 14:
+		s.deleteTwice(ordinal)
 	case 10:
 		for _, region := range p.believes(nil) {
 			_, epoch := s.Holder(region)
@@ -262,6 +309,59 @@ func (s *sim) delete() {
 			s.RestartOperator(i)
 		}
 	}
+}
+
+// deleteUnseen deletes the session Lease of a process that is stopped or cut off and so does not notice. Often another
+// process begins then, which never saw that Lease, or the node gets another pod.
+func (s *sim) deleteUnseen(p *actor) {
+	name := s.names[p.ordinal]
+	if s.rand.IntN(2) == 0 {
+		p.Pause()
+		s.tl.After(s.some(20*time.Second), p.Resume)
+	} else {
+		p.Cut(true)
+		s.tl.After(s.some(30*time.Second), func() { p.Cut(false) })
+	}
+	s.tl.After(s.some(2*time.Second), func() {
+		s.note("delete %s, unseen by %s", name, p.Session())
+		s.DeleteLease(name)
+	})
+	switch other := s.current[(p.ordinal+1)%simNodes]; s.rand.IntN(4) {
+	case 0:
+		if !s.replacing[other.ordinal] {
+			s.note("kill %s", other.Session())
+			other.Kill()
+			s.restart(other)
+		}
+	case 1:
+		s.note("pod of %d is replaced", p.ordinal)
+		s.replace(p.ordinal, 20*time.Second)
+	case 2:
+		s.note("all operators restart")
+		for i := range s.operators {
+			s.RestartOperator(i)
+		}
+	}
+}
+
+// deleteTwice deletes a session Lease, and again soon after it is taken, while its process is stopped.
+func (s *sim) deleteTwice(ordinal int) {
+	name := s.names[ordinal]
+	s.note("delete %s twice", name)
+	s.DeleteLease(name)
+	var again func()
+	tries := 0
+	again = func() {
+		if p := s.current[ordinal]; s.leases[ordinal].taken() && !s.stopped {
+			s.note("delete %s again, unseen by %s", name, p.Session())
+			p.Pause()
+			s.tl.After(s.some(20*time.Second), p.Resume)
+			s.DeleteLease(name)
+		} else if tries++; tries < 600 {
+			s.tl.After(100*time.Millisecond, again)
+		}
+	}
+	s.tl.After(time.Second, again)
 }
 
 // calm ends every fault.
@@ -339,6 +439,8 @@ func TestTheSimulationNoticesBrokenRules(t *testing.T) {
 		"a session revoked after half a duration": func(m *mutant) { m.hastyRevoke = true },
 		"a region taken whatever its version is":  func(m *mutant) { m.blindTake = true },
 		"a lost region made for whom it is meant": func(m *mutant) { m.blindRemake = true },
+		"a lost session made free at once":        func(m *mutant) { m.hastySession = true },
+		"a session over when its Lease is gone":   func(m *mutant) { m.absenceIsDeath = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(100) {

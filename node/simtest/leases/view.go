@@ -1,6 +1,9 @@
 package leases
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // view is what one process knows of all Leases: a list, and the watch that follows. It mirrors fence.ledger: a version
 // never gives way to an older one, so a lagging watch cannot undo what an answered write said.
@@ -8,6 +11,8 @@ type view struct {
 	line   *line
 	leases []lease
 	synced bool
+	// lives is, by ordinal, which incarnation is live as far as is known, 0 if none is.
+	lives []int32
 	// changed runs in the process when a fact changed.
 	changed func()
 
@@ -32,7 +37,7 @@ const (
 )
 
 func newView(l *line, changed func()) *view {
-	return &view{line: l, leases: make([]lease, len(l.api.leases)), changed: changed}
+	return &view{line: l, leases: make([]lease, len(l.api.leases)), lives: make([]int32, l.api.options.Nodes), changed: changed}
 }
 
 // follow lists and then watches. The list is as late as a watch event may be.
@@ -127,7 +132,44 @@ func (v *view) enter(slot int, l lease) bool {
 		return false
 	}
 	v.leases[slot] = l
+	if v.line.api.isSession(slot) && !l.lost() {
+		v.lives[slot] = 0
+		if l.taken() {
+			v.lives[slot] = l.transitions
+		}
+	}
 	return l.says() != old.says()
+}
+
+// live is which incarnation of each node is live, 0 if none is. A lost session Lease says nothing: whoever held it may act
+// until its own deadline and does not know, if it is stopped or cut off. So it counts as live until its Lease is another's
+// or nobody's; and who never saw that Lease takes whom a region Lease names.
+func (v *view) live() []int32 {
+	live := slices.Clone(v.lives)
+	if v.line.api.mutant.absenceIsDeath {
+		for ordinal := range live {
+			if v.leases[ordinal].lost() {
+				live[ordinal] = 0
+			}
+		}
+		return live
+	}
+	for _, l := range v.leases[len(live):] {
+		if l.holder != "" && v.leases[l.life.ordinal].lost() {
+			live[l.life.ordinal] = max(live[l.life.ordinal], l.life.incarnation)
+		}
+	}
+	copy(v.lives, live)
+	return live
+}
+
+// complete tells whether the Leases name everybody who may act. A process that begins waits for that: whom they do not name
+// it cannot ask.
+func (v *view) complete() bool {
+	missing := func(l lease) bool { return !l.exists() }
+	sessions, regions := v.leases[:len(v.lives)], v.leases[len(v.lives):]
+	return !slices.ContainsFunc(v.leases, missing) &&
+		!(slices.ContainsFunc(sessions, lease.lost) && slices.ContainsFunc(regions, lease.unordered))
 }
 
 // observe takes in what an answer showed.
@@ -135,12 +177,4 @@ func (v *view) observe(slot int, l lease) {
 	if v.enter(slot, l) && v.synced {
 		v.changed()
 	}
-}
-
-// live is the incarnation that holds a session Lease, 0 if none does.
-func (v *view) live(ordinal int) int32 {
-	if l := v.leases[ordinal]; l.holder != "" {
-		return l.transitions
-	}
-	return 0
 }
