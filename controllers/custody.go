@@ -21,7 +21,8 @@ import (
 //
 //   - that node has a session: the Lease is born held by it;
 //   - it has none: its sessions are over, nobody acts, and the region is ordered as any free one;
-//   - its session Lease is lost too: the Lease is born held by the last holder, until its session is known to be over;
+//   - its session Lease is lost too: the Lease is born held by the last holder, until its session is known to be over, see
+//     ensureSessionLeases;
 //   - this operator does not know (it came after the deletion, or a write of its own was not answered): the Lease is born
 //     without an order, so that nobody may take it, and is ordered after doubtDurations lease durations in which this
 //     operator read all the time and no session was silent. By then every watch has shown the deletion.
@@ -112,14 +113,14 @@ func (s *scene) remade(index int, epoch int32) *coordinationv1.Lease {
 		return lease
 	}
 	keeper := s.keeper(index)
-	session, last := s.sessions[keeper], ""
+	last := ""
 	if keeper >= 0 {
 		last = holderOf(s.memory.custody.regions[index].lease)
 	}
 	switch {
 	case keeper >= 0 && s.sessionHeld(keeper):
 		return s.bornHeld(lease, keeper, s.sessionID(keeper))
-	case keeper >= 0 && session != nil:
+	case keeper >= 0 && !s.sessionLost(keeper):
 		if unordered(lease) { // the assignment names nobody now
 			metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationTarget, v1alpha1.NodeName(s.world.Name, int(keeper)))
 		}
@@ -175,9 +176,10 @@ func (s *scene) watchDoubts(began, ended time.Duration) {
 	}
 }
 
+// anySilent tells whether a node may be behind: it did not renew in time, or its session Lease is lost.
 func (s *scene) anySilent() bool {
-	for ordinal := range s.sessions {
-		if s.silent(ordinal) {
+	for ordinal, session := range s.sessions {
+		if s.silent(ordinal) || standsIn(session) {
 			return true
 		}
 	}
@@ -191,11 +193,7 @@ func (s *scene) doubtful(index int) bool {
 
 // doubtTime is how long a region stays in doubt: its holder may go by a longer duration than the spec now says.
 func (s *scene) doubtTime() time.Duration {
-	longest := s.leaseDuration()
-	for _, session := range s.sessions {
-		longest = max(longest, s.patience(session))
-	}
-	return doubtDurations * longest
+	return doubtDurations * s.longestDuration()
 }
 
 // inDoubt counts the regions that are in doubt.

@@ -29,6 +29,12 @@ func (s *scene) told(session string) *scene {
 	return s
 }
 
+// standIn gives a node a session Lease in place of a lost one.
+func (s *scene) standIn(ordinal int32) *scene {
+	s.session(ordinal, 1002, true).sessions[ordinal].Spec.HolderIdentity = new(lostHolder)
+	return s
+}
+
 // lose lets the Lease of the only region be seen, held by somebody and ordered for a node, and then be gone.
 func (s *scene) lose(holder string, target int32) *scene {
 	lease := s.lease(v1alpha1.RegionLeaseName("w", 0, 0), v1alpha1.LeaseKindRegion, 5)
@@ -58,6 +64,9 @@ func TestALostRegionIsMadeAgainForWhoMayActForIt(t *testing.T) {
 		},
 		"the session Lease is lost, too": {
 			row(2, "-").session(0, 1, true).ran().lose("w-zone-1#4", 1), "w-zone-1#4", "w-zone-1",
+		},
+		"another Lease stands in for the session Lease": {
+			row(2, "-").session(0, 1, true).ran().standIn(1).lose("w-zone-1#4", 1), "w-zone-1#4", "w-zone-1",
 		},
 		"the session Lease is lost, too, and it may have been taken": {
 			row(2, "-").session(0, 1, true).ran().lose("", 1), "", "",

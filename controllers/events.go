@@ -83,6 +83,12 @@ func noticeLeasesRecreated(regions int, epoch int32, inDoubt int, wait time.Dura
 	return notice{warning: true, reason: EventLeasesRecreated, action: "Recreate", note: note}
 }
 
+func noticeSessionLost(world string, ordinal int32, wait time.Duration) notice {
+	node := v1alpha1.NodeName(world, int(ordinal))
+	return notice{warning: true, reason: EventLeasesRecreated, action: "Recreate", node: node, note: fmt.Sprintf(
+		"made the lost session lease of %s again; its node may act on for %s, so nobody gets it before", node, wait)}
+}
+
 // tell publishes notices.
 func (r *WorldReconciler) tell(world *v1alpha1.World, notices []notice) {
 	for _, n := range notices {

@@ -33,6 +33,8 @@ func (r *WorldReconciler) revokeSilentSessions(ctx context.Context, s *scene) er
 		switch {
 		case provenDead(s.pods[ordinal], lease):
 			why = "its pod has ended"
+		case unchanged >= s.patience(lease) && standsIn(lease):
+			why = fmt.Sprintf("its lease was lost %s ago, and its node acts no longer", unchanged.Round(time.Second))
 		case unchanged >= s.patience(lease):
 			why = fmt.Sprintf("it was not renewed for %s", unchanged.Round(time.Second))
 		default:
@@ -88,7 +90,7 @@ func (s *scene) lostAt(ordinal int32) time.Time {
 		delay = time.Duration(*seconds) * time.Second
 	}
 	lease := s.sessions[ordinal]
-	if lease == nil {
+	if s.sessionLost(ordinal) {
 		return s.now.Add(delay)
 	}
 	if when, revoked := revokedAt(lease); revoked {

@@ -186,9 +186,13 @@ func (r *WorldReconciler) foreignLease(ctx context.Context, s *scene, names ...s
 	return nil
 }
 
-// ensureSessionLeases makes the session Leases that are missing. One that was lost is made again only after it was seen
-// missing for a full lease duration: its node may not know yet, and acts until its own deadline. Where a node may have lived
-// before, its lives are counted on above every number that was ever used.
+// ensureSessionLeases makes the session Leases that are missing. Where a node may have lived before, its lives are counted on
+// above every number that was ever used, and the Lease is born held: it stands in for the one that was lost.
+//
+// Why not free, after a while? Whoever held the lost one acts until its own deadline, and does not know if it is stopped or
+// cut off. That nobody saw a Lease for a full duration proves little: it may have been made, taken and lost again between
+// two reads. And nobody can take back a creation that was sent and not answered. This very Lease standing unchanged for a
+// full duration does prove it, to this operator, which revokes it then, and to the node's next process, which takes it.
 func (r *WorldReconciler) ensureSessionLeases(ctx context.Context, s *scene) error {
 	missing := s.sessionsToMake()
 	if len(missing) == 0 {
@@ -207,22 +211,38 @@ func (r *WorldReconciler) ensureSessionLeases(ctx context.Context, s *scene) err
 		}
 	}
 	for _, ordinal := range missing {
-		lease := s.lease(v1alpha1.NodeName(s.world.Name, int(ordinal)), v1alpha1.LeaseKindSession, last)
-		lease.Labels[v1alpha1.LabelOrdinal] = strconv.Itoa(int(ordinal))
+		lease := s.sessionLease(ordinal, last)
 		if err := r.createLease(ctx, s, lease); err != nil {
 			return err
 		}
 		s.sessions[ordinal] = lease
+		if standsIn(lease) {
+			s.notify(noticeSessionLost(s.world.Name, ordinal, s.patience(lease)))
+		}
 	}
 	return nil
 }
 
-// sessionsToMake are the nodes whose session Lease is missing, and was for long enough if there was one.
+// sessionLease is the session Lease of a node that has none, as it is made.
+func (s *scene) sessionLease(ordinal, last int32) *coordinationv1.Lease {
+	lease := s.lease(v1alpha1.NodeName(s.world.Name, int(ordinal)), v1alpha1.LeaseKindSession, last)
+	lease.Labels[v1alpha1.LabelOrdinal] = strconv.Itoa(int(ordinal))
+	if s.mayLive(ordinal) {
+		lease.Spec.HolderIdentity = new(lostHolder)
+	}
+	return lease
+}
+
+// mayLive tells whether a node may have a session that only its lost Lease would show.
+func (s *scene) mayLive(ordinal int32) bool {
+	return s.lived() && (s.remembered(ordinal) || s.pods[ordinal] != nil)
+}
+
+// sessionsToMake are the nodes whose session Lease is missing: those that are wanted, and those that may still live.
 func (s *scene) sessionsToMake() []int32 {
 	var missing []int32
-	for ordinal := range s.replicas() {
-		lost := s.remembered(ordinal) || s.pods[ordinal] != nil
-		if s.sessions[ordinal] == nil && (!lost || s.memory.sessions.Unchanged(ordinal) >= s.leaseDuration()) {
+	for ordinal := range s.ordinals() {
+		if s.sessions[ordinal] == nil && (ordinal < s.replicas() || s.mayLive(ordinal)) {
 			missing = append(missing, ordinal)
 		}
 	}

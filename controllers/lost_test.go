@@ -57,22 +57,66 @@ func TestALostRegionLeaseThatANewOperatorFindsIsOrderedAfterTwoDurations(t *test
 	}
 }
 
-func TestALostSessionLeaseIsMadeAgainAfterAFullDurationAndNoNumberTwice(t *testing.T) {
+// awaitSuccessor waits until a node has a session Lease again after a deletion, then until somebody else may take it, and
+// returns how long the whole took. Until then its regions must stay with the session that may act on.
+func (b *bench) awaitSuccessor(node, session string) time.Duration {
+	b.Helper()
+	removed := time.Now()
+	b.remove(b.lease(node))
+	b.await("the session lease", func() (bool, string) {
+		return b.client.Get(context.Background(), b.key(node), &coordinationv1.Lease{}) == nil, ""
+	})
+	held := 0
+	b.await("the end of the lost session", func() (bool, string) {
+		if holder := *b.lease(node).Spec.HolderIdentity; holder != "lost" {
+			return true, holder
+		}
+		held = 0
+		for _, lease := range b.regions() {
+			if *lease.Spec.HolderIdentity == session {
+				held++
+			}
+		}
+		return false, fmt.Sprintf("%d regions held", held)
+	})
+	if held != 2 {
+		b.Errorf("%s held %d regions when it was last known lost, want 2", session, held)
+	}
+	return time.Since(removed)
+}
+
+func TestALostSessionIsOverAfterAFullDurationAndNoNumberIsUsedTwice(t *testing.T) {
 	b := newBench(t)
 	b.apply(b.mortal(2, 2, 2))
 	b.settled()
 	highest := b.get().Status.HighestEpoch
 	b.nodes.freeze("genesis-zone-0") // it does not know that its session lease is gone, and acts until its deadline
-	removed := time.Now()
-	b.remove(b.lease("genesis-zone-0"))
-	b.await("the session lease", func() (bool, string) {
-		return b.client.Get(context.Background(), b.key("genesis-zone-0"), &coordinationv1.Lease{}) == nil, ""
-	})
-	if waited := time.Since(removed); waited < leaseDuration {
-		t.Errorf("made again after %s, want at least %s", waited, leaseDuration)
+	if waited := b.awaitSuccessor("genesis-zone-0", "genesis-zone-0#1"); waited < leaseDuration {
+		t.Errorf("over after %s, want at least %s", waited, leaseDuration)
 	}
 	if incarnation := *b.lease("genesis-zone-0").Spec.LeaseTransitions; incarnation <= highest {
 		t.Errorf("the lives are counted on from %d, want above %d", incarnation, highest)
+	}
+	b.awaitEvents("LeasesRecreated", "SessionRevoked", "RegionsFreed")
+	b.nodes.thaw("genesis-zone-0")
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+}
+
+func TestALostSessionThatANewOperatorFindsIsWaitedForAFullDurationFromItsStart(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.mortal(2, 2, 2))
+	b.settled()
+	b.stop()
+	b.nodes.freeze("genesis-zone-0")
+	lost := b.lease("genesis-zone-0")
+	b.remove(lost)
+	time.Sleep(leaseDuration / 2)
+	began := time.Now()
+	b.startOperator()
+	b.awaitCondition(v1alpha1.ConditionRegionsOwned, metav1.ConditionFalse, v1alpha1.ReasonSessionSilent)
+	b.awaitRevoked("genesis-zone-0")
+	if waited := time.Since(began); waited < leaseDuration {
+		t.Errorf("over after %s, want at least %s", waited, leaseDuration)
 	}
 }
 

@@ -85,6 +85,75 @@ func TestASessionIsOverOnlyIfALaterLifeOrAnEmptyLeaseProvesIt(t *testing.T) {
 	}
 }
 
+func TestALostSessionLeaseProvesNothing(t *testing.T) {
+	for holder, want := range map[string]tenure{
+		"w-zone-0#3":    held, // it may act on behind the one that was lost
+		"w-zone-0#1002": held,
+	} {
+		s := row(2, holder).session(1, 1, true).ran()
+		s.sessions[0] = s.sessionLease(0, 1002)
+		if !standsIn(s.sessions[0]) || s.sessionHeld(0) || len(s.heirs()) != 1 || len(s.heldRegions()) != 0 {
+			t.Errorf("holder %q: a Lease that stands in for a lost one counts as a session", holder)
+		}
+		if got, _ := s.tenureOf(0); got != want {
+			t.Errorf("holder %q: tenure %d, want %d", holder, got, want)
+		}
+		s.session(0, 1003, true)
+		if got, _ := s.tenureOf(0); got != orphaned {
+			t.Errorf("holder %q: tenure %d after the next life took the Lease, want it orphaned", holder, got)
+		}
+		s.session(0, 1002, false)
+		if got, _ := s.tenureOf(0); got != orphaned {
+			t.Errorf("holder %q: tenure %d after it was revoked, want it orphaned", holder, got)
+		}
+	}
+}
+
+func TestASessionLeaseIsMadeFreeOnlyWhereNobodyCanLive(t *testing.T) {
+	pod := func(s *scene, ordinal int32) *scene {
+		s.pods[ordinal] = &corev1.Pod{}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		scene  *scene
+		makes  []int32
+		holder string
+	}{
+		"a new World":               {row(1, "").fresh(0), []int32{0}, ""},
+		"one that was interrupted":  {row(1, "").fresh(1001), []int32{0}, ""},
+		"a node that joins":         {row(2, "w-zone-0#1").ran().session(0, 1, true), []int32{1}, ""},
+		"a region names a life":     {row(1, "w-zone-0#1").ran(), []int32{0}, lostHolder},
+		"the status names a life":   {row(1, "").ran().told("w-zone-0#1"), []int32{0}, lostHolder},
+		"it has a pod":              {pod(row(1, "").ran(), 0), []int32{0}, lostHolder},
+		"a pod that is not wanted":  {pod(row(0, "").ran(), 0), []int32{0}, lostHolder},
+		"every Lease is there":      {row(1, "").ran().session(0, 1, true), nil, lostHolder},
+		"a Lease that is not lost":  {row(1, "").ran().session(0, 1, false), nil, lostHolder},
+		"nobody wanted, and no pod": {row(0, "").ran(), nil, ""},
+	} {
+		if got := tc.scene.sessionsToMake(); !slices.Equal(got, tc.makes) {
+			t.Errorf("%s: makes %v, want %v", name, got, tc.makes)
+			continue
+		}
+		for _, ordinal := range tc.makes {
+			if got := holderOf(tc.scene.sessionLease(ordinal, 1002)); got != tc.holder {
+				t.Errorf("%s: held by %q, want %q", name, got, tc.holder)
+			}
+		}
+	}
+}
+
+func TestALostSessionIsWaitedForAsLongAsAnyNodeGoesBy(t *testing.T) {
+	s := row(2, "w-zone-0#1").session(1, 1, true).ran()
+	s.sessions[0] = s.sessionLease(0, 1002)
+	if got := s.patience(s.sessions[0]); got != 15*time.Second {
+		t.Errorf("patience %v, want 15 s", got)
+	}
+	s.sessions[1].Spec.LeaseDurationSeconds = new(int32(40))
+	if got := s.patience(s.sessions[0]); got != 40*time.Second {
+		t.Errorf("patience %v though a node goes by 40 s", got)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	revoked := func(s *scene, ordinal int32, ago time.Duration) *scene {
 		s.session(ordinal, 1, false)

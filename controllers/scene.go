@@ -229,12 +229,9 @@ func (s *scene) addSession(lease *coordinationv1.Lease) {
 	}
 }
 
-// sightings shows the observer every session there is or should be.
+// sightings shows the observer every session Lease there is.
 func (s *scene) sightings() map[int32]liveness.Sighting {
 	seen := map[int32]liveness.Sighting{}
-	for ordinal := range s.ordinals() {
-		seen[ordinal] = liveness.Sighting{}
-	}
 	for ordinal, lease := range s.sessions {
 		seen[ordinal] = liveness.Sighting{UID: string(lease.UID), ResourceVersion: lease.ResourceVersion}
 	}
@@ -267,11 +264,26 @@ func (s *scene) leaseDuration() time.Duration {
 }
 
 // patience is how long one session must be seen unchanged: its node may still go by a longer duration than the spec now says.
+// What the holder of a lost Lease goes by is not known.
 func (s *scene) patience(session *coordinationv1.Lease) time.Duration {
+	if standsIn(session) {
+		return s.longestDuration()
+	}
 	if promised := session.Spec.LeaseDurationSeconds; promised != nil {
 		return max(s.leaseDuration(), time.Duration(*promised)*time.Second)
 	}
 	return s.leaseDuration()
+}
+
+// longestDuration is the longest lease duration that any node goes by.
+func (s *scene) longestDuration() time.Duration {
+	longest := s.leaseDuration()
+	for _, session := range s.sessions {
+		if !standsIn(session) {
+			longest = max(longest, s.patience(session))
+		}
+	}
+	return longest
 }
 
 // readPeriod is the time between two reads of the session Leases.

@@ -27,8 +27,23 @@ func targetOf(lease *coordinationv1.Lease) string {
 	return lease.Annotations[v1alpha1.AnnotationTarget]
 }
 
+// lostHolder holds a session Lease that was made in place of a lost one. It is no identity of any pod, so nobody writes that
+// Lease before it was seen unchanged for a full lease duration.
+const lostHolder = "lost"
+
+func standsIn(session *coordinationv1.Lease) bool { return holderOf(session) == lostHolder }
+
+// sessionLost tells whether nobody can know from its session Lease whether a node has a session. Who held the Lease that was
+// lost does not know either while it is stopped or cut off, and acts until its own deadline.
+func (s *scene) sessionLost(ordinal int32) bool {
+	session := s.sessions[ordinal]
+	return session == nil || standsIn(session)
+}
+
 // sessionHeld tells whether a node has a session. It says nothing about when it was last renewed.
-func (s *scene) sessionHeld(ordinal int32) bool { return holderOf(s.sessions[ordinal]) != "" }
+func (s *scene) sessionHeld(ordinal int32) bool {
+	return holderOf(s.sessions[ordinal]) != "" && !s.sessionLost(ordinal)
+}
 
 // sessionID is the name of the session that a node has, or had last.
 func (s *scene) sessionID(ordinal int32) string {
@@ -54,7 +69,7 @@ const (
 )
 
 // tenureOf judges the holder of a region. A session is over if its node's Lease has a later incarnation, or the same one
-// and no holder. A missing session Lease proves nothing: its node may not know yet.
+// and no holder. A session Lease that was lost proves nothing, and neither does the one that stands in for it.
 func (s *scene) tenureOf(index int) (tenure, int32) {
 	holder := holderOf(s.regions[index])
 	if holder == "" {
@@ -69,11 +84,10 @@ func (s *scene) tenureOf(index int) (tenure, int32) {
 	if err != nil || world != s.world.Name {
 		return orphaned, -1
 	}
-	lease := s.sessions[ordinal]
-	switch current := transitionsOf(lease); {
-	case lease == nil || incarnation > current:
+	switch current := transitionsOf(s.sessions[ordinal]); {
+	case s.sessionLost(ordinal) || incarnation > current:
 		return held, ordinal
-	case incarnation < current || holderOf(lease) == "":
+	case incarnation < current || !s.sessionHeld(ordinal):
 		return orphaned, ordinal
 	}
 	return held, ordinal

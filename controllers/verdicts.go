@@ -92,6 +92,11 @@ func (s *scene) lostNodes() (verdict, bool) {
 		return verdict{false, v1alpha1.ReasonSessionSilent, fmt.Sprintf(
 			"%s did not renew in time and stands still; after %s of silence its regions are freed.", few(silent, "node"), s.leaseDuration())}, true
 	}
+	missing := s.nodesWhere(func(o int32) bool { return standsIn(s.sessions[o]) })
+	if len(missing) > 0 {
+		return verdict{false, v1alpha1.ReasonSessionSilent, fmt.Sprintf(
+			"somebody deleted the session lease of %s, which may act on and not know; after %s its regions are freed.", few(missing, "node"), s.longestDuration())}, true
+	}
 	lost := s.nodesWhere(revoked)
 	if len(lost) == 0 {
 		return verdict{}, false

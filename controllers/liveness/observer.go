@@ -13,7 +13,8 @@ package liveness
 
 import "time"
 
-// Sighting is what one read saw of one session Lease. A Lease that does not exist has the zero Sighting.
+// Sighting is what one read saw of one session Lease. Of one that does not exist there is none: absence proves nothing,
+// because the Lease may have been made, taken and lost again between two reads.
 type Sighting struct {
 	UID, ResourceVersion string
 }

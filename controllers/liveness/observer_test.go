@@ -53,12 +53,13 @@ func TestAFailedReadStartsAnew(t *testing.T) {
 	}
 }
 
-func TestAMissingLeaseIsObservedToo(t *testing.T) {
+func TestALeaseThatWasMissingStartsAnew(t *testing.T) {
 	var o Observer
-	o.Observe(0, 0, maxGap, map[int32]Sighting{0: {}})
-	o.Observe(4*second, 4*second, maxGap, map[int32]Sighting{0: {}})
-	if got := o.Unchanged(0); got != 4*second {
-		t.Errorf("missing for %v, want 4s", got)
+	o.Observe(0, 0, maxGap, at("1"))
+	o.Observe(4*second, 4*second, maxGap, nil)
+	o.Observe(8*second, 8*second, maxGap, at("1"))
+	if got := o.Unchanged(0); got != 0 {
+		t.Errorf("unchanged for %v after it was missing, want 0", got)
 	}
 }
 

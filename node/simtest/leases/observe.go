@@ -25,7 +25,7 @@ func (o *observation) see(sent, answered time.Duration, l lease, gap time.Durati
 
 func (o *observation) forget() { *o = observation{} }
 
-// observer mirrors liveness.Observer: since when the operator sees each session Lease unchanged, a missing one included.
+// observer mirrors liveness.Observer: since when the operator sees each session Lease unchanged.
 type observer struct {
 	seen     []standing
 	lastRead time.Duration
@@ -43,7 +43,10 @@ func (o *observer) observe(began, ended, maxGap time.Duration, sessions []lease)
 		o.restart()
 	}
 	for ordinal, l := range sessions {
-		if old := o.seen[ordinal]; !old.known || old.sight != sightOf(l) {
+		switch old := o.seen[ordinal]; {
+		case !l.exists():
+			o.seen[ordinal] = standing{}
+		case !old.known || old.sight != sightOf(l):
 			o.seen[ordinal] = standing{sight: sightOf(l), since: ended, known: true}
 		}
 	}
