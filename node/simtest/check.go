@@ -303,7 +303,7 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 		if k.taken[h.Entity].Less(h.Epoch) {
 			k.taken[h.Entity] = h.Epoch
 		}
-	case zone.HandoffAccepted:
+	case zone.HandoffAccepted, zone.SignOffSent:
 		if k.taken[h.Entity].Less(h.Epoch) {
 			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)
 		}

@@ -32,6 +32,7 @@ var situations = []situation{
 	{(*generator).relay, []zone.Point{zone.CallMoved, zone.CallRepeated, zone.SignOffExpired, zone.CommandRepeated}},
 	{(*generator).lastWords, []zone.Point{zone.HandoffPassedOn, zone.OfferLostSource, zone.OfferTaken}},
 	{(*generator).forgotten, []zone.Point{zone.OfferLostSource, zone.RegionSurrendered, zone.HandoffRefused}},
+	{(*generator).detour, []zone.Point{zone.OfferKnown, zone.CallMoved}},
 }
 
 // situation draws the plan of a situation.
@@ -380,5 +381,27 @@ func (g *generator) forgotten() {
 		region := g.Int64N(2)
 		g.add(tick, "forget", region)
 		g.add(tick, "order", region, g.node())
+	}
+}
+
+// detour: players go round a corner of four nodes. Where one of them is taken, the link to who gave it is cut until the next
+// has it: then come all the offers that were repeated meanwhile.
+func (g *generator) detour() {
+	p := g.p
+	p.Columns, p.Rows, p.Nodes, p.Owners, p.Rates = 2, 2, 4, []int{0, 1, 2, 3}, []float64{1, 1, 1, 1}
+	p.LinkJitter, p.StoreDelay, p.Ticks = 0, time.Duration(1+g.IntN(20))*time.Millisecond, 1200
+	g.heartX, g.heartY = int64(p.EdgeChunks)*32, int64(p.EdgeChunks)*32
+	around := [4][2]int64{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}}
+	for account := int64(1); account <= 4; account++ {
+		at := int(account)
+		far := overhang + 3 + g.Int64N(4)
+		g.add(g.IntN(20), "login", account, g.node(), g.heartX+far*around[at%4][0], g.heartY+far*around[at%4][1])
+		for tick := 60 + g.IntN(60); tick < p.Ticks; tick += 380 + g.IntN(30) {
+			at++
+			g.add(tick, "walk", account, g.heartX+far*around[at%4][0], g.heartY+far*around[at%4][1])
+		}
+	}
+	for tick := 60; tick < p.Ticks-500; tick += 450 {
+		g.whenFor(tick, zone.OfferTaken, g.ticks(2), faultCut, 420, 1)
 	}
 }
