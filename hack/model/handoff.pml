@@ -36,7 +36,7 @@
 #define R3 2
 
 mtype = { Offer, Accept, Refuse, Durable, Claiming, ClaimingAnswer };  /* api/wire, PeerMessage */
-mtype = { Transfer, Recovery };                                        /* who asked for a claim */
+mtype = { Transfer, Recovery, Orphan, Missed };                        /* who asked for a claim */
 
 /* ---- nodes and their sessions ------------------------------------------------------------------------------------ */
 
@@ -88,15 +88,24 @@ mtype = { Nothing, Offered, Kept };   /* handoff.Book: no entry, not accepted ye
 mtype out[4] = Nothing;
 byte  outEpoch[4], outTo[4], outSource[4], outSourceEpoch[4];
 byte  outRegion[4];
+bool  passedOn[4];                    /* Outgoing.PassedOn */
+bool  heirAsked[4];                   /* Outgoing.Heir: the heir of outRegion has asked what is kept of it */
+#define orphaned(n)    (out[n] == Kept || passedOn[n])
 
 byte  tombstone[4];                   /* handoff.Known */
 byte  burned[4];
+/* region.waking: the holder of a region has asked the store for an orphan that it was offered, and by whom. */
+byte  orphanFrom[3] = NOBODY;
+byte  orphanEpoch[3];
 #ifndef CLAIMING_TEACHES_NOTHING
-bool  taught[8];                      /* Claiming said that a region has a new epoch */
-#define outdated(n, r) ((r) != R3 && taught[(n) * 2 + (r) % 2])
+bool  taught[8];                      /* sim.learned: Claiming said that a region has a new epoch */
+#define learned(n, r)  ((r) != R3 && taught[(n) * 2 + (r) % 2])
 #else
-#define outdated(n, r) false
+#define learned(n, r)  false
 #endif
+/* sim.sourceLost: an offer of epoch e of region r, which peer sent, is of a session that has lost the region */
+#define sourceLost(n, peer, r, e) (learned(n, r) && (e) < 2 && (peer) != heir(r) || \
+                        (e) < leaseEpoch(n, r) && holder(n, r) != (peer) && !held(n, r))
 
 /* Reliable streams, one each way between two nodes (and the loopback): in order, nothing lost while both sessions live. */
 chan link[16] = [5] of { mtype, byte, byte, byte, byte, bool };  /* kind, epoch, target region, source region, its epoch, flag */
@@ -107,7 +116,7 @@ chan link[16] = [5] of { mtype, byte, byte, byte, byte, bool };  /* kind, epoch,
 byte recordEpoch = 1;
 byte recordHome = R1;
 chan request[4] = [4] of { mtype, byte, byte, byte };   /* who asked, expect, epoch, home */
-chan answer[4] = [4] of { mtype, byte, byte, byte };    /* who asked, taken?, epoch asked for, epoch of the record */
+chan answer[4] = [4] of { mtype, bool, byte, byte, byte, byte };  /* who asked, taken?, epoch and home asked for, the record's */
 byte lateExpect, lateEpoch, lateHome;                   /* a claim that lands once more */
 
 /* ---- what may still happen --------------------------------------------------------------------------------------- */
@@ -117,7 +126,7 @@ byte nudges;
 
 /* Scratch of one atomic step; not part of the state. */
 hidden mtype kind;
-hidden byte from, ep, tgt, src, srcEpoch, to, expect, stored, i;
+hidden byte from, ep, tgt, src, srcEpoch, to, expect, stored, storedHome, i;
 hidden byte flag, listed;
 
 /* ---- what must hold ---------------------------------------------------------------------------------------------- */
@@ -126,8 +135,7 @@ hidden byte flag, listed;
 #define newest(e)      ((copy[A] == None || epoch[A] <= e) && (copy[B] == None || epoch[B] <= e) && \
                         (copy[C] == None || epoch[C] <= e) && (copy[D] == None || epoch[D] <= e) && recordEpoch <= e)
 
-byte highest;                         /* epoch that anybody ever acted with */
-#define actedAs(n)     if :: acts(n) && epoch[n] > highest -> highest = epoch[n] :: else -> skip fi
+byte highest = 1;                     /* epoch that anybody ever had E with from another node; a thaw raises no content */
 
 /* Invariant 1, and whoever acts has the highest epoch of all copies. */
 inline invariants() {
@@ -135,8 +143,7 @@ inline invariants() {
 	assert(!acts(A) || newest(epoch[A]));
 	assert(!acts(B) || newest(epoch[B]));
 	assert(!acts(C) || newest(epoch[C]));
-	assert(!acts(D) || newest(epoch[D]));
-	actedAs(A); actedAs(B); actedAs(C); actedAs(D)
+	assert(!acts(D) || newest(epoch[D]))
 }
 
 #define settled(n)     (life[n] == Dead || copy[n] != Frozen && out[n] == Nothing)
@@ -146,12 +153,13 @@ inline invariants() {
 #define willWake       (recordHome == R3 || stage[recordHome % 2] == FIRST && life[first(recordHome)] == Up || \
                         stage[recordHome % 2] == HEIR && recovery[recordHome % 2] == Active)
 
-/* Invariant 2, and nothing is frozen or kept for ever. One death alone never
-   throws E back to a record from before its last handoff. */
+/* Invariant 2, and nothing is frozen or kept for ever. Nobody has to wake E if nobody died, and one death alone never throws
+   it back to a record from before its last handoff. */
 inline atRest() {
 	assert(settled(A) && settled(B) && settled(C) && settled(D));
 	assert(durableAt(A) || durableAt(B) || durableAt(C) || durableAt(D) || nobodyHas && willWake);
-	assert(!nobodyHas || recordEpoch == highest || life[A] == Dead && life[B] == Dead)
+	assert(!nobodyHas || life[A] == Dead || life[B] == Dead);
+	assert(!nobodyHas || recordEpoch >= highest || life[A] == Dead && life[B] == Dead)
 }
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
@@ -167,9 +175,9 @@ inline say(n, peer, k, e, target, sourceRegion, sourceEpoch, f) {
 	fi
 }
 
-/* sim.sendOffer: an offer that was accepted once is marked orphaned. */
+/* sim.sendOffer: an offer that was accepted, or passed on to another session, is marked orphaned. */
 inline sendOffer(n) {
-	say(n, outTo[n], Offer, outEpoch[n], outRegion[n], outSource[n], outSourceEpoch[n], out[n] == Kept)
+	say(n, outTo[n], Offer, outEpoch[n], outRegion[n], outSource[n], outSourceEpoch[n], orphaned(n))
 }
 
 /* sim.claimTransferred */
@@ -180,7 +188,8 @@ inline claim(n, why, exp, e, h) {
 }
 
 inline forgetOffer(n) {
-	out[n] = Nothing; outEpoch[n] = 0; outTo[n] = 0; outRegion[n] = 0; outSource[n] = 0; outSourceEpoch[n] = 0
+	out[n] = Nothing; outEpoch[n] = 0; outTo[n] = 0; outRegion[n] = 0; outSource[n] = 0; outSourceEpoch[n] = 0;
+	passedOn[n] = false; heirAsked[n] = false
 }
 
 inline evict(n) {
@@ -190,6 +199,11 @@ inline evict(n) {
 
 /* sim.dropCopy */
 inline dropCopy(n) { forgetOffer(n); evict(n) }
+
+/* sim.bury */
+inline bury(n, e) {
+	if :: tombstone[n] < e -> tombstone[n] = e :: else fi
+}
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
@@ -210,29 +224,65 @@ inline acceptAgain(n) {
 	fi
 }
 
+/* sim.received: what was kept of E here is older. */
+inline received(n) {
+	tombstone[n] = 0;                 /* Known.Returned */
+	endKept(n)
+}
+
+inline endKept(n) {
+#ifndef KEEPS_OFFER_OF_RETURNED
+	forgetOffer(n)
+#else
+	skip
+#endif
+}
+
 /* sim.adopt and the claim, in sim.take */
 inline adopt(n) {
-	tombstone[n] = 0;                 /* Known.Returned */
-#ifndef KEEPS_OFFER_OF_RETURNED
-	forgetOffer(n);
-#endif
+	received(n);
 	copy[n] = Acting; epoch[n] = ep; home[n] = tgt; claimed[n] = false; source[n] = from;
+	highest = (highest < ep -> ep : highest);
 	claim(n, Transfer, ep - 1, ep, tgt);
 	say(n, from, Accept, ep, 0, 0, 0, false)
+}
+
+/* sim.adopt of what the store has given already: sim.adoptOrphan, sim.revive. */
+inline adoptClaimed(n) {
+	copy[n] = Acting; epoch[n] = ep; home[n] = tgt; claimed[n] = true; source[n] = NOBODY;
+	highest = (highest < ep -> ep : highest)
 }
 
 /* sim.take */
 inline take(n) {
 	if
+#ifdef HEIR_REFUSES_ORPHAN
+	:: !active(n, tgt) -> refuse(n)
+#else
 	:: !active(n, tgt) && flag -> skip
 	:: !active(n, tgt) && !flag -> refuse(n)
-	:: active(n, tgt) && srcEpoch < leaseEpoch(n, src) && !held(n, src) && holder(n, src) != from -> refuse(n)
-	:: active(n, tgt) && outdated(n, src) && srcEpoch < 2 && !held(n, src) -> refuse(n)
+#endif
+	:: active(n, tgt) && !flag && sourceLost(n, from, src, srcEpoch) -> refuse(n)
+#ifndef ORPHAN_AT_ONCE
+	:: active(n, tgt) && flag -> takeOrphan(n, ep - 1)
+#endif
 	:: else ->
 		if
 		:: refusals > 0 && !flag -> refusals--; refuse(n)      /* what cannot be composed here */
 		:: adopt(n)
 		fi
+	fi
+}
+
+/* sim.takeOrphan: ask the store first, from where the record is expected to be. A source that lost its region and does
+   not speak is not heeded; only a dead one has lost it. */
+inline takeOrphan(n, exp) {
+	if
+	:: orphanFrom[tgt] != NOBODY -> skip
+	:: orphanFrom[tgt] == NOBODY && life[from] == Dead -> skip
+	:: orphanFrom[tgt] == NOBODY ->
+		orphanFrom[tgt] = from; orphanEpoch[tgt] = ep;
+		claim(n, Orphan, exp, recovered(exp), tgt)
 	fi
 }
 
@@ -248,17 +298,31 @@ inline takeBack(n) {
 	fi
 }
 
+/* An orphan is refused only if this very epoch was: a later one that was refused says nothing of who has the orphan. */
+#ifdef BURNED_ORPHAN
+#define mayRefuse      true
+#else
+#define mayRefuse      (!flag || burned[n] == ep)
+#endif
+
 /* sim.offered, with handoff.Known.Judge */
 inline offered(n) {
+#ifndef TAKEN_BACK_AT_ONCE
+	if                                /* the holder before may have taken E and handed it on: the copy is worth what a kept one is */
+	:: from == n && out[n] == Offered && copy[n] != None && flag && active(n, tgt) -> evict(n); out[n] = Kept
+	:: else -> skip
+	fi;
+#endif
 	if
 	:: from == n && out[n] == Offered && copy[n] != None -> takeBack(n)
 	:: else ->
 		if :: from == n && tombstone[n] == ep -> tombstone[n] = 0 :: else fi;
 		if
-		:: copy[n] != None && epoch[n] < ep -> refuse(n)
+		:: copy[n] != None && epoch[n] < ep && !mayRefuse -> skip
+		:: copy[n] != None && epoch[n] < ep && mayRefuse -> refuse(n)
 		:: copy[n] != None && epoch[n] >= ep -> acceptAgain(n)
 		:: copy[n] == None && tombstone[n] >= ep -> acceptAgain(n)
-		:: copy[n] == None && tombstone[n] < ep && burned[n] >= ep -> refuse(n)
+		:: copy[n] == None && tombstone[n] < ep && burned[n] >= ep && mayRefuse -> refuse(n)
 		:: else -> take(n)
 		fi
 	fi
@@ -330,10 +394,10 @@ inline offerAnswered(n) {
 	fi
 }
 
-/* sim.offerDurable */
+/* sim.offerDurable: once the heir has asked what is kept here, only its word counts. */
 inline offerDurable(n) {
 	if
-	:: out[n] == Kept && outEpoch[n] == ep -> forgetOffer(n)
+	:: out[n] == Kept && outEpoch[n] == ep && (!heirAsked[n] || from == heir(outRegion[n])) -> forgetOffer(n)
 	:: else -> skip
 	fi
 }
@@ -344,6 +408,7 @@ inline offerDurable(n) {
 /* Book.Due */
 inline due(n) {
 	printf("%c repeats its offer\n", 'A' + n);
+	passedOn[n] = passedOn[n] || holder(n, outRegion[n]) != outTo[n];
 	outTo[n] = holder(n, outRegion[n]);
 	sendOffer(n)
 }
@@ -382,23 +447,37 @@ inline recover(n, r) {
 	i = 0
 }
 
-/* sim.claiming: what is here of the region, and what has not come to rest. */
+/* sim.claiming: what is here of the region, and what has not come to rest; and at which epoch. */
 inline claiming(n) {
 #ifdef CLAIMING_OMITS_FROZEN
-	listed = copy[n] != None && (!claimed[n] || home[n] == tgt) || out[n] == Kept;
+	listed = copy[n] == Acting && (!claimed[n] || home[n] == tgt) || out[n] == Kept;
 #else
 	listed = copy[n] != None && (!claimed[n] || home[n] == tgt) || out[n] != Nothing;
+#endif
+#ifdef BOOK_UNNAMED
+	ep = (copy[n] == Acting && (!claimed[n] || home[n] == tgt) -> epoch[n] : 0);
+#else
+	ep = (out[n] != Nothing -> outEpoch[n] - 1 : (copy[n] != None && (!claimed[n] || home[n] == tgt) -> epoch[n] : 0));
 #endif
 #ifndef CLAIMING_TEACHES_NOTHING
 	taught[n * 2 + tgt] = true;
 #endif
-	say(n, from, ClaimingAnswer, 0, tgt, 0, 0, listed)
+	if                                /* Outgoing.Recovering: whoever was asked there has lost E, if it had it */
+	:: out[n] != Nothing && outRegion[n] == tgt -> passedOn[n] = true; heirAsked[n] = heirAsked[n] || outTo[n] != from
+	:: else -> skip
+	fi;
+	say(n, from, ClaimingAnswer, ep, tgt, 0, 0, listed)
 }
 
 /* sim.claimingAnswered */
 inline claimingAnswered(n) {
 	waits(tgt, from) = false;
-	elsewhere[tgt] = elsewhere[tgt] || flag
+	elsewhere[tgt] = elsewhere[tgt] || flag;
+#ifdef TAKEN_BACK_AT_ONCE
+	if :: copy[n] == None -> bury(n, ep) :: else fi
+#else
+	if :: copy[n] != Acting -> bury(n, ep) :: else fi
+#endif
 }
 
 /* sim.claimRecords */
@@ -431,21 +510,49 @@ inline transferAnswered(n) {
 	:: else ->
 		dropCopy(n);
 #ifndef DROP_FORGETS
-		tombstone[n] = stored         /* a newer copy exists: late offers of older ones are accepted, not taken */
+		bury(n, stored)               /* a newer copy exists: late offers of older ones are accepted, not taken */
 #endif
 	fi
 }
 
 /* The answer that sim.claimRecords waits for: sim.revive, sim.activate. */
 inline recoveryAnswered(n) {
-	tgt = n - 2;
 	if
-	:: flag && copy[n] == None ->
-		copy[n] = Acting; epoch[n] = ep; home[n] = tgt; claimed[n] = true; source[n] = NOBODY
+	:: flag && copy[n] == None -> endKept(n); adoptClaimed(n)
 	:: else -> skip
 	fi;
-	recovery[tgt] = Active;
-	printf("%c is active in R%d\n", 'A' + n, 1 + tgt)
+	recovery[n - 2] = Active;
+	printf("%c is active in R%d\n", 'A' + n, n - 1)
+}
+
+/* The answer that sim.takeOrphan waits for. ep becomes the offered epoch where the source is told of it. */
+inline orphanAnswered(n) {
+	from = orphanFrom[tgt]; expect = orphanEpoch[tgt];
+	orphanFrom[tgt] = NOBODY; orphanEpoch[tgt] = 0;
+	if
+	:: !active(n, tgt) || copy[n] != None -> skip
+	:: active(n, tgt) && copy[n] == None && flag ->                    /* sim.adoptOrphan */
+		received(n);
+		adoptClaimed(n);
+		ep = expect; acceptAgain(n)
+	:: active(n, tgt) && copy[n] == None && !flag && stored <= expect ->
+		ep = expect; takeOrphan(n, stored)
+	:: active(n, tgt) && copy[n] == None && !flag && stored > expect && storedHome == tgt ->
+		orphanFrom[tgt] = from; orphanEpoch[tgt] = expect;             /* the dead had it later than the offer: sim.claimMissed */
+		claim(n, Missed, stored, recovered(stored), tgt)
+	:: else ->
+		bury(n, stored);
+		ep = expect; acceptAgain(n)
+	fi
+}
+
+/* The answer that sim.claimMissed waits for. The source asks again, and is told then. */
+inline missedAnswered(n) {
+	orphanFrom[tgt] = NOBODY; orphanEpoch[tgt] = 0;
+	if
+	:: flag && active(n, tgt) && copy[n] == None -> endKept(n); adoptClaimed(n)
+	:: else -> skip
+	fi
 }
 
 /* ---- a node ------------------------------------------------------------------------------------------------------ */
@@ -478,8 +585,11 @@ inline learn(n, r) {
 	fi
 }
 
-#define hears(peer) atomic { life[n] == Up && nempty(stream(peer, n)) -> stream(peer, n)?kind, ep, tgt, src, srcEpoch, flag; from = peer; hear(n) }
-#define walksTo(r)  atomic { acts(n) && out[n] == Nothing && offers > 0 && home[n] != r -> offers--; setOut(n, r); invariants() }
+/* What a node sends to itself is heard in the same step (Engine.loop). */
+#define heardItself(n) empty(stream(n, n))
+
+#define hears(peer) atomic { life[n] == Up && nempty(stream(peer, n)) && ((peer) == n || heardItself(n)) -> stream(peer, n)?kind, ep, tgt, src, srcEpoch, flag; from = peer; hear(n) }
+#define walksTo(r)  atomic { acts(n) && heardItself(n) && out[n] == Nothing && offers > 0 && home[n] != r -> offers--; setOut(n, r); invariants() }
 
 proctype Node(byte n) {
 end:
@@ -493,27 +603,29 @@ end:
 #ifdef THIRD
 	:: walksTo(R3)
 #endif
-	:: atomic { life[n] == Up && knows(n, R1) < stage[R1] -> learn(n, R1) }
-	:: atomic { life[n] == Up && knows(n, R2) < stage[R2] -> learn(n, R2) }
+	:: atomic { life[n] == Up && heardItself(n) && knows(n, R1) < stage[R1] -> learn(n, R1) }
+	:: atomic { life[n] == Up && heardItself(n) && knows(n, R2) < stage[R2] -> learn(n, R2) }
 #ifdef STORE_READ
-	:: atomic { life[n] == Up && targetDead(n) && (out[n] == Offered || targetChanged(n)) -> lookUp(n) }
+	:: atomic { life[n] == Up && heardItself(n) && targetDead(n) && (out[n] == Offered || targetChanged(n)) -> lookUp(n) }
 #else
-	:: atomic { life[n] == Up && targetChanged(n) -> due(n) }
+	:: atomic { life[n] == Up && heardItself(n) && targetChanged(n) -> due(n) }
 #endif
-	:: atomic { life[n] == Up && out[n] != Nothing && holder(n, outRegion[n]) != NOBODY && reoffers > 0 -> reoffers--; due(n) }
-	:: atomic { life[n] == Up && nempty(answer[n]) ->
-		answer[n]?kind, flag, ep, stored;
+	:: atomic { life[n] == Up && heardItself(n) && out[n] != Nothing && holder(n, outRegion[n]) != NOBODY && reoffers > 0 -> reoffers--; due(n) }
+	:: atomic { life[n] == Up && heardItself(n) && nempty(answer[n]) ->
+		answer[n]?kind, flag, ep, tgt, stored, storedHome;
 		printf("%c is answered by the store: epoch %d taken: %d, record at %d\n", 'A' + n, ep, flag, stored);
 		if
 		:: kind == Transfer -> transferAnswered(n)
 		:: kind == Recovery -> recoveryAnswered(n)
+		:: kind == Orphan -> orphanAnswered(n)
+		:: kind == Missed -> missedAnswered(n)
 		fi;
 		invariants() }
-	:: atomic { n >= C && recovery[n - 2] == Recovering && !loaded[n - 2] ->      /* sim.load */
+	:: atomic { n >= C && heardItself(n) && recovery[n - 2] == Recovering && !loaded[n - 2] ->      /* sim.load */
 		printf("%c loads R%d: record at epoch %d, home R%d\n", 'A' + n, n - 1, recordEpoch, 1 + recordHome);
 		loaded[n - 2] = true;
 		loadedEpoch[n - 2] = (recordHome == n - 2 -> recordEpoch : 0) }
-	:: atomic { n >= C && recovery[n - 2] == Recovering && loaded[n - 2] && allAnswered(n - 2) -> claimRecords(n, n - 2) }
+	:: atomic { n >= C && heardItself(n) && recovery[n - 2] == Recovering && loaded[n - 2] && allAnswered(n - 2) -> claimRecords(n, n - 2) }
 	od
 }
 
@@ -536,7 +648,7 @@ inline land() {
 		land(); \
 		if \
 		:: life[n] == Dead -> skip \
-		:: else -> assert(nfull(answer[n])); answer[n]!kind, flag, ep, recordEpoch \
+		:: else -> assert(nfull(answer[n])); answer[n]!kind, flag, ep, tgt, recordEpoch, recordHome \
 		fi; \
 		invariants() }
 
@@ -560,6 +672,7 @@ inline revoke(n) {
 	stage[n] = FREE;
 	dropCopy(n);
 	tombstone[n] = 0; burned[n] = 0;
+	orphanFrom[n] = NOBODY; orphanEpoch[n] = 0;     /* of the region that it held first */
 	for (i : A .. D) {
 		do
 		:: nempty(stream(i, n)) -> stream(i, n)?kind, ep, tgt, src, srcEpoch, flag
@@ -568,7 +681,7 @@ inline revoke(n) {
 	}
 	i = 0;
 	do
-	:: nempty(answer[n]) -> answer[n]?kind, flag, ep, stored
+	:: nempty(answer[n]) -> answer[n]?kind, flag, ep, tgt, stored, storedHome
 	:: empty(answer[n]) -> break
 	od;
 	if
