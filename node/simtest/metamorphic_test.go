@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	metamorphicSeeds = flag.Int("metamorphic-seeds", 20, "how many scenes the metamorphic test plays on every layout")
+	metamorphicSeeds = flag.Int("metamorphic-seeds", 8, "how many scenes the metamorphic test plays on every layout")
 	metamorphicFirst = flag.Uint64("metamorphic-first", 1, "the seed of the first of them")
 )
 

@@ -28,7 +28,7 @@ var situations = []situation{
 		zone.HandoffPassedOn, zone.OfferLeft, zone.RecoverySkipped, zone.ClaimBehind, zone.OfferKnown, zone.SubscriptionUnknown, zone.SubscriptionSwept,
 	}},
 	{(*generator).deaths, []zone.Point{zone.RecoveryExcused, zone.RecoveryBlocked, zone.SessionWoken, zone.SignOffExcused}},
-	{(*generator).storm, []zone.Point{zone.SessionStale, zone.LogRefused, zone.CallNotHere, zone.SessionCreated}},
+	{(*generator).storm, []zone.Point{zone.SessionStale, zone.LogRefused, zone.SessionCreated}},
 	{(*generator).relay, []zone.Point{zone.CallMoved, zone.CallRepeated, zone.SignOffExpired, zone.CommandRepeated}},
 	{(*generator).lastWords, []zone.Point{zone.HandoffPassedOn, zone.OfferLostSource, zone.OfferTaken}},
 	{(*generator).forgotten, []zone.Point{zone.OfferLostSource, zone.RegionSurrendered, zone.HandoffRefused}},

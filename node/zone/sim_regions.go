@@ -108,6 +108,11 @@ func (s *sim) recover(index int, epoch uint64) {
 			r.waiting = append(r.waiting, session)
 		}
 	}
+	for _, session := range s.order { // also who holds nothing that the table knows of may have something
+		if p := s.peers[session]; session != s.self && p.up && !slices.Contains(r.waiting, session) {
+			r.waiting = append(r.waiting, session)
+		}
+	}
 	slices.Sort(r.waiting)
 	s.load(r)
 	s.ask(r)
