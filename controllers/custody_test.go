@@ -31,7 +31,7 @@ func (s *scene) told(session string) *scene {
 
 // standIn gives a node a session Lease in place of a lost one.
 func (s *scene) standIn(ordinal int32) *scene {
-	s.session(ordinal, 1002, true).sessions[ordinal].Spec.HolderIdentity = new(lostHolder)
+	s.session(ordinal, 1002, true).sessions[ordinal].Spec.HolderIdentity = new(v1alpha1.LostHolder)
 	return s
 }
 

@@ -228,7 +228,7 @@ func (s *scene) sessionLease(ordinal, last int32) *coordinationv1.Lease {
 	lease := s.lease(v1alpha1.NodeName(s.world.Name, int(ordinal)), v1alpha1.LeaseKindSession, last)
 	lease.Labels[v1alpha1.LabelOrdinal] = strconv.Itoa(int(ordinal))
 	if s.mayLive(ordinal) {
-		lease.Spec.HolderIdentity = new(lostHolder)
+		lease.Spec.HolderIdentity = new(v1alpha1.LostHolder)
 	}
 	return lease
 }

@@ -68,7 +68,7 @@ func (b *bench) awaitSuccessor(node, session string) time.Duration {
 	})
 	held := 0
 	b.await("the end of the lost session", func() (bool, string) {
-		if holder := *b.lease(node).Spec.HolderIdentity; holder != "lost" {
+		if holder := *b.lease(node).Spec.HolderIdentity; holder != v1alpha1.LostHolder {
 			return true, holder
 		}
 		held = 0

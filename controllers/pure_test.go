@@ -122,12 +122,12 @@ func TestASessionLeaseIsMadeFreeOnlyWhereNobodyCanLive(t *testing.T) {
 		"a new World":               {row(1, "").fresh(0), []int32{0}, ""},
 		"one that was interrupted":  {row(1, "").fresh(1001), []int32{0}, ""},
 		"a node that joins":         {row(2, "w-zone-0#1").ran().session(0, 1, true), []int32{1}, ""},
-		"a region names a life":     {row(1, "w-zone-0#1").ran(), []int32{0}, lostHolder},
-		"the status names a life":   {row(1, "").ran().told("w-zone-0#1"), []int32{0}, lostHolder},
-		"it has a pod":              {pod(row(1, "").ran(), 0), []int32{0}, lostHolder},
-		"a pod that is not wanted":  {pod(row(0, "").ran(), 0), []int32{0}, lostHolder},
-		"every Lease is there":      {row(1, "").ran().session(0, 1, true), nil, lostHolder},
-		"a Lease that is not lost":  {row(1, "").ran().session(0, 1, false), nil, lostHolder},
+		"a region names a life":     {row(1, "w-zone-0#1").ran(), []int32{0}, v1alpha1.LostHolder},
+		"the status names a life":   {row(1, "").ran().told("w-zone-0#1"), []int32{0}, v1alpha1.LostHolder},
+		"it has a pod":              {pod(row(1, "").ran(), 0), []int32{0}, v1alpha1.LostHolder},
+		"a pod that is not wanted":  {pod(row(0, "").ran(), 0), []int32{0}, v1alpha1.LostHolder},
+		"every Lease is there":      {row(1, "").ran().session(0, 1, true), nil, v1alpha1.LostHolder},
+		"a Lease that is not lost":  {row(1, "").ran().session(0, 1, false), nil, v1alpha1.LostHolder},
 		"nobody wanted, and no pod": {row(0, "").ran(), nil, ""},
 	} {
 		if got := tc.scene.sessionsToMake(); !slices.Equal(got, tc.makes) {

@@ -27,11 +27,9 @@ func targetOf(lease *coordinationv1.Lease) string {
 	return lease.Annotations[v1alpha1.AnnotationTarget]
 }
 
-// lostHolder holds a session Lease that was made in place of a lost one. It is no identity of any pod, so nobody writes that
-// Lease before it was seen unchanged for a full lease duration.
-const lostHolder = "lost"
-
-func standsIn(session *coordinationv1.Lease) bool { return holderOf(session) == lostHolder }
+// standsIn tells whether a session Lease was made in place of a lost one. Nobody writes it before it was seen unchanged for a
+// full lease duration.
+func standsIn(session *coordinationv1.Lease) bool { return holderOf(session) == v1alpha1.LostHolder }
 
 // sessionLost tells whether nobody can know from its session Lease whether a node has a session. Who held the Lease that was
 // lost does not know either while it is stopped or cut off, and acts until its own deadline.

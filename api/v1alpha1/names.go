@@ -120,6 +120,10 @@ func ParseHolderIdentity(s string) (pod, uid string, err error) {
 	return pod, uid, nil
 }
 
+// LostHolder is the holder of a session Lease that the operator made in place of a lost one. It is the identity of no pod:
+// nobody can know from that Lease who lives, until it is revoked or taken.
+const LostHolder = "lost"
+
 // ServiceAccountName is the ServiceAccount of the zone nodes of a World.
 func ServiceAccountName(world string) string { return world + "-zone" }
 

@@ -39,7 +39,7 @@ func TestHolderIdentityIsItsInverse(t *testing.T) {
 	if err != nil || pod != "genesis-zone-0" || uid != "1b4e28ba-2fa1" {
 		t.Fatalf("got %s, %s, %v", pod, uid, err)
 	}
-	for _, bad := range []string{"", "genesis-zone-0", "_uid", "genesis-zone-0_"} {
+	for _, bad := range []string{"", "genesis-zone-0", "_uid", "genesis-zone-0_", LostHolder} {
 		if _, _, err := ParseHolderIdentity(bad); err == nil {
 			t.Errorf("%q was taken for a holder", bad)
 		}

@@ -35,7 +35,9 @@
 // One Lease per region, never renewed, written only when it changes hands. Holder = session, leaseTransitions = region
 // epoch, annotation target = the node that should hold it (the operator's order). Regions watches them, and the session
 // Leases beside them, and publishes immutable tables of what the API confirmed. A region whose holder is not a live
-// session counts as free in the table; only the operator may empty it.
+// session counts as free in the table; only the operator may empty it. A session outlives a lost Lease, one that is deleted
+// or made again with the holder "lost": it counts as live until that Lease is another's or nobody's, because its process may
+// act until its own deadline.
 //
 // A node takes a region that is free and whose target it is, and whatever an earlier incarnation of itself still holds,
 // each time with epoch + 1. It does so by comparing resource versions: a write whose outcome is unknown is neither assumed

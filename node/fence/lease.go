@@ -27,6 +27,7 @@ type sessionFacts struct {
 	node        string
 	ordinal     int
 	held        bool
+	lost        bool // the Lease stands in for one that was lost
 	incarnation int32
 	address     string
 	keyHash     string
@@ -76,8 +77,10 @@ func (s shape) session(lease *coordinationv1.Lease) (sessionFacts, error) {
 	if err != nil || world != s.world || ordinal >= maxOrdinal {
 		return sessionFacts{}, fmt.Errorf("reading lease %s: it is not the session of a node of World %s", lease.Name, s.world)
 	}
+	holder := holderOf(lease)
+	lost := holder == v1alpha1.LostHolder
 	f := sessionFacts{
-		node: lease.Name, ordinal: ordinal, held: holderOf(lease) != "", incarnation: transitionsOf(lease),
+		node: lease.Name, ordinal: ordinal, held: holder != "" && !lost, lost: lost, incarnation: transitionsOf(lease),
 		address: lease.Annotations[v1alpha1.AnnotationAddress],
 		keyHash: lease.Annotations[v1alpha1.AnnotationKeyHash],
 		gateway: lease.Annotations[v1alpha1.AnnotationGateway],

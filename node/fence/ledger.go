@@ -3,6 +3,7 @@ package fence
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -39,6 +40,17 @@ type sessionEntry struct {
 	lease *coordinationv1.Lease
 	gone  string
 	sessionFacts
+	// former is what was known of the session before its Lease was lost.
+	former sessionFacts
+}
+
+// standing is what is known of the node's session. A lost Lease says nothing: whoever held it may act until its own deadline
+// and does not know, if it is stopped or cut off. So it counts as live until its Lease is another's or nobody's.
+func (e sessionEntry) standing() sessionFacts {
+	if e.lease == nil || e.lost {
+		return e.former
+	}
+	return e.sessionFacts
 }
 
 var _ cache.ReflectorStore = (*ledger)(nil)
@@ -78,6 +90,7 @@ func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
 			return false, nil
 		}
 		l.regions[facts.index] = regionEntry{lease: lease, regionFacts: facts}
+		l.heed(facts)
 		return old.lease == nil || old.regionFacts != facts, nil
 	case v1alpha1.LeaseKindSession:
 		facts, err := l.shape.session(lease)
@@ -88,7 +101,7 @@ func (l *ledger) enter(lease *coordinationv1.Lease) (changed bool, err error) {
 		if !l.news(lease, old.lease, old.gone) {
 			return false, nil
 		}
-		l.sessions[facts.ordinal] = sessionEntry{lease: lease, sessionFacts: facts}
+		l.sessions[facts.ordinal] = sessionEntry{lease: lease, sessionFacts: facts, former: old.standing()}
 		return old.lease == nil || old.sessionFacts != facts, nil
 	default:
 		return false, fmt.Errorf("reading lease %s: unknown kind %q", lease.Name, kind)
@@ -180,8 +193,30 @@ func (l *ledger) drop(version string, gone func(name string) bool) {
 	}
 	for ordinal, s := range l.sessions {
 		if s.lease != nil && gone(s.lease.Name) && notAfter(s.lease, version) {
-			l.sessions[ordinal] = sessionEntry{gone: version}
+			l.sessions[ordinal] = sessionEntry{gone: version, former: s.standing()}
 		}
+	}
+	for i := range l.regions {
+		l.heed(l.regions[i].regionFacts)
+	}
+}
+
+// heed takes whom a region Lease names for live if its node's session Lease is lost, unless that session is known to be
+// over: nothing else names it to who never saw its Lease. Where it is remains unknown.
+func (l *ledger) heed(r regionFacts) {
+	node, incarnation, err := v1alpha1.ParseSessionID(r.holder)
+	if err != nil {
+		return
+	}
+	world, ordinal, err := v1alpha1.ParseNodeName(node)
+	if err != nil || world != l.shape.world || ordinal >= maxOrdinal {
+		return
+	}
+	e := l.sessions[ordinal]
+	silent := e.lease == nil || e.lost
+	if silent && (e.former.node == "" || e.former.incarnation < incarnation) {
+		e.former = sessionFacts{node: node, ordinal: ordinal, held: true, incarnation: incarnation}
+		l.sessions[ordinal] = e
 	}
 }
 
@@ -217,13 +252,8 @@ func (l *ledger) table() *Table {
 	}
 	t := &Table{Regions: make([]Row, len(l.regions))}
 	nodes := make(map[string]string, len(l.sessions))
-	ordinals := make([]int, 0, len(l.sessions))
-	for ordinal := range l.sessions {
-		ordinals = append(ordinals, ordinal)
-	}
-	slices.Sort(ordinals)
-	for _, ordinal := range ordinals {
-		s := l.sessions[ordinal]
+	for _, ordinal := range slices.Sorted(maps.Keys(l.sessions)) {
+		s := l.sessions[ordinal].standing()
 		session := s.live()
 		if session == "" {
 			continue

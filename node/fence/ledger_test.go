@@ -24,6 +24,11 @@ func ownedLedger(t *testing.T) *ledger {
 	return l
 }
 
+// standIn is the session Lease of a node as the operator makes it in place of a lost one.
+func standIn(ordinal int, transitions int32) *coordinationv1.Lease {
+	return held(sessionLease(ordinal), v1alpha1.LostHolder, transitions)
+}
+
 func TestLateAnswerDoesNotBringBackADeletedRegion(t *testing.T) {
 	for name, remove := range map[string]func(*ledger) error{
 		"a watch event": func(l *ledger) error { return l.Delete(at("9", regionLease(0, 0, "genesis-zone-1#3", 7, zone1))) },
@@ -60,11 +65,20 @@ func TestLateAnswerDoesNotBringBackADeletedSession(t *testing.T) {
 	if err := l.Delete(at("9", session())); err != nil {
 		t.Fatal(err)
 	}
+	l.observe(at("10", standIn(1, 1001)))
+	l.observe(at("11", held(sessionLease(1), "", 1001))) // revoked
 	l.observe(at("8", session()))
 	if got := l.table(); len(got.Sessions) != 0 || got.Regions[0].Session != "" || got.Regions[0].Epoch != 7 {
 		t.Errorf("sessions %+v, region %+v", got.Sessions, got.Regions[0])
 	}
-	l.observe(at("10", session()))
+	if err := l.Delete(at("12", held(sessionLease(1), "", 1001))); err != nil {
+		t.Fatal(err)
+	}
+	l.observe(at("8", session()))
+	if got := l.table(); len(got.Sessions) != 0 || got.Regions[0].Session != "" || got.Regions[0].Epoch != 7 {
+		t.Errorf("after the deletion of a lease that nobody held: sessions %+v, region %+v", got.Sessions, got.Regions[0])
+	}
+	l.observe(at("13", session()))
 	if got := l.table(); len(got.Sessions) != 1 {
 		t.Errorf("sessions %+v of one that was made anew", got.Sessions)
 	}

@@ -314,8 +314,22 @@ func FuzzLedgerReadsAnyLease(f *testing.F) {
 			t.Errorf("table %+v", table)
 		}
 		for _, row := range table.Regions {
-			if row.Session != "" {
-				t.Errorf("a region without a live session is owned: %+v", row)
+			if row.Session == "" {
+				continue
+			}
+			named := kind == v1alpha1.LeaseKindRegion && row.Session == holder // its session Lease is lost
+			if !named || len(table.Sessions) != 1 || table.Sessions[0] != (PeerInfo{Session: holder, Node: row.Node}) {
+				t.Errorf("a region without a live session is owned: %+v, live are %+v", row, table.Sessions)
+			}
+		}
+		l = newLedger(l.shape, func() {}, func(string, error) {})
+		free := []any{lease, at(version, sessionLease(0)), at(version, sessionLease(1))}
+		if err := l.Replace(free, version); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range l.table().Regions {
+			if row.Node == zone1 || row.Node == v1alpha1.NodeName(testWorld, 0) {
+				t.Errorf("a region of a session that is over is owned: %+v", row)
 			}
 		}
 		l.wanted(func(r regionFacts) bool { a, _ := decideRegion(r, zone1, 4); return a != leave })
