@@ -12,7 +12,7 @@ const entity = ecs.EntityID(9)
 
 func TestAnUnknownEntityIsTaken(t *testing.T) {
 	var k Known
-	if v := k.Judge(entity, epoch(1), nil); v != Take {
+	if v := k.Judge(entity, epoch(1), nil, false); v != Take {
 		t.Errorf("judged %v", v)
 	}
 }
@@ -20,17 +20,17 @@ func TestAnUnknownEntityIsTaken(t *testing.T) {
 func TestARefusedEpochIsBurned(t *testing.T) {
 	var k Known
 	k.Burn(0, entity, epoch(4))
-	if v := k.Judge(entity, epoch(4), nil); v != Refuse {
+	if v := k.Judge(entity, epoch(4), nil, false); v != Refuse {
 		t.Errorf("the duplicate of a refused offer is judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(3), nil); v != Refuse {
+	if v := k.Judge(entity, epoch(3), nil, false); v != Refuse {
 		t.Errorf("an older one is judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(5), nil); v != Take {
+	if v := k.Judge(entity, epoch(5), nil, false); v != Take {
 		t.Errorf("the thawed entity's next offer is judged %v", v)
 	}
 	k.Burn(1, entity, epoch(2))
-	if v := k.Judge(entity, epoch(4), nil); v != Refuse {
+	if v := k.Judge(entity, epoch(4), nil, false); v != Refuse {
 		t.Error("a later refusal of an older epoch forgot the burned one")
 	}
 }
@@ -38,10 +38,10 @@ func TestARefusedEpochIsBurned(t *testing.T) {
 func TestALateOfferOfWhatWasHandedOnIsAcceptedNotTaken(t *testing.T) {
 	var k Known
 	k.Bury(0, entity, Tombstone{Epoch: epoch(5), Region: 2})
-	if v := k.Judge(entity, epoch(4), nil); v != AcceptAgain {
+	if v := k.Judge(entity, epoch(4), nil, false); v != AcceptAgain {
 		t.Errorf("judged %v: the source would keep or double it", v)
 	}
-	if v := k.Judge(entity, epoch(6), nil); v != Take {
+	if v := k.Judge(entity, epoch(6), nil, false); v != Take {
 		t.Errorf("it comes back and is judged %v", v)
 	}
 }
@@ -49,10 +49,10 @@ func TestALateOfferOfWhatWasHandedOnIsAcceptedNotTaken(t *testing.T) {
 func TestADuplicateOfWhatIsHereIsAcceptedAgain(t *testing.T) {
 	var k Known
 	live := epoch(5)
-	if v := k.Judge(entity, epoch(5), &live); v != AcceptAgain {
+	if v := k.Judge(entity, epoch(5), &live, false); v != AcceptAgain {
 		t.Errorf("judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(6), &live); v != Refuse {
+	if v := k.Judge(entity, epoch(6), &live, false); v != Refuse {
 		t.Errorf("an offer of what this node owns is judged %v: there would be two", v)
 	}
 }

@@ -96,8 +96,9 @@ func (k *Known) InChunk(chunk uint64, fn func(ecs.EntityID, Tombstone)) {
 // Returned forgets the tombstone: the entity is here again.
 func (k *Known) Returned(id ecs.EntityID) { delete(k.tombs, id) }
 
-// Judge answers an offer of an epoch. live is the epoch of the copy that this node owns or holds frozen, if it has one.
-func (k *Known) Judge(id ecs.EntityID, offered ecs.Epoch, live *ecs.Epoch) Verdict {
+// Judge answers an offer of an epoch. live is the epoch of the copy that this node owns or holds frozen, if it has one. An
+// orphan is refused only if its very epoch is burned: that a later one is, says nothing of whether somebody has it.
+func (k *Known) Judge(id ecs.EntityID, offered ecs.Epoch, live *ecs.Epoch, orphan bool) Verdict {
 	if live != nil {
 		if live.Less(offered) {
 			return Refuse // the source cannot own what this node owns: let the newer epochs settle it
@@ -107,7 +108,7 @@ func (k *Known) Judge(id ecs.EntityID, offered ecs.Epoch, live *ecs.Epoch) Verdi
 	if t, ok := k.tombs[id]; ok && !t.value.Epoch.Less(offered) {
 		return AcceptAgain
 	}
-	if b, ok := k.burned[id]; ok && !b.value.Less(offered) {
+	if b, ok := k.burned[id]; ok && (b.value == offered || !orphan && !b.value.Less(offered)) {
 		return Refuse
 	}
 	return Take

@@ -14,16 +14,22 @@ import (
 
 // Broken is a broken invariant: the first one of a run.
 type Broken struct {
-	// Invariant is 1 to 7, as the design numbers them; 0 means that the world did not settle after all faults had ended.
+	// Invariant is 1 to 7, as the package comment numbers them; 0 means that the world did not settle after all faults had
+	// ended, assertion that an engine found its own state broken.
 	Invariant int
 	At        time.Duration
 	Detail    string
 }
 
+const assertion = -1
+
 // What names the invariant.
 func (b *Broken) What() string {
-	if b.Invariant == 0 {
+	switch b.Invariant {
+	case 0:
 		return "liveness"
+	case assertion:
+		return "assertion"
 	}
 	return fmt.Sprintf("invariant %d", b.Invariant)
 }

@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,10 +98,8 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// losesStore reports whether the store of the plan's world comes back empty. Only the development store may: a store that
+// losesStore reports whether an action lets the store come back empty, or may. Only the development store does: one that
 // forgets what it has acknowledged takes with it what nobody holds, and nodes put back what they can.
-func (p *Plan) losesStore() bool { return slices.ContainsFunc(p.Actions, losesStore) }
-
 func losesStore(a Action) bool {
 	return a.Verb == "storelost" || a.Verb == "when" && Fault(a.arg("do")) == faultStoreLost
 }

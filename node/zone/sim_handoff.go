@@ -141,14 +141,17 @@ func (s *sim) offered(from string, m *wire.Offer) {
 	}
 	if from == s.self { // the region came to this node while the entity was on its way there
 		if o := s.outgoing.Get(id); o != nil && !o.Accepted && live != nil {
-			s.takeBack(id, o, epoch, int(m.TargetRegion))
-			return
+			if r := s.regions[m.TargetRegion]; r == nil || !r.active {
+				return // asked again when it is due
+			}
+			s.takeBack(id, o)
+			live = nil
 		}
 		if t, ok := s.known.Tombstone(id); ok && t.Epoch == epoch {
 			s.known.Returned(id)
 		}
 	}
-	switch s.known.Judge(id, epoch, live) {
+	switch s.known.Judge(id, epoch, live, m.Orphaned) {
 	case handoff.AcceptAgain:
 		s.atEntity(OfferKnown, id, epoch, from)
 		s.acceptAgain(from, id, epoch)
@@ -255,26 +258,12 @@ func (s *sim) settling(id ecs.EntityID) bool {
 	return sv != nil && sv.settling != 0
 }
 
-// takeBack: the target region came to this node while the entity was frozen for the one before.
-func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing, epoch ecs.Epoch, target int) {
-	if r := s.regions[target]; r == nil || !r.active {
-		return // asked again when it is due
-	}
-	s.atEntity(HandoffTakenBack, id, epoch, "")
-	s.outgoing.End(id)
-	s.world.Frozen.Remove(id)
-	a := s.authority.Get(id)
-	expect := a.epoch
-	s.unfreeze(id, o)
-	a.epoch, a.home = epoch.Transferred(1), s.grid.RegionAt(target) // the offered epoch may still reach the one before
-	if at, jumps := s.jumps[id]; jumps {
-		s.land(id, at)
-	}
-	s.Moved(id)
-	if sv := s.saving.Get(id); sv != nil {
-		sv.claimed = false
-		s.claimTransferred(id, expect)
-	}
+// takeBack: the target region came to this node while the entity was frozen for the one before, which may have taken it and
+// handed it on. From here it is an orphan like any other, offered by this node to itself.
+func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing) {
+	s.atEntity(HandoffTakenBack, id, o.Epoch, "")
+	o.Accepted, o.AcceptedAt = true, s.boot
+	s.evict(id)
 }
 
 func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) {

@@ -160,6 +160,9 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 	}
 	for _, o := range s.outgoing.All() {
 		answer.Entities = append(answer.Entities, uint64(o.Entity))
+		if epochOf(o.Offer.Expect).Less(o.Epoch) { // it was this node's up to there: an older snapshot is worth nothing
+			answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(o.Entity), Epoch: o.Offer.Expect, Home: o.Offer.SourceRegion})
+		}
 		if o.Region == int(m.Region) {
 			o.Recovering(s.tick, from)
 		}
@@ -218,7 +221,7 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 		r.elsewhere[ecs.EntityID(id)] = true
 	}
 	for _, x := range m.Owned {
-		if id := ecs.EntityID(x.Entity); !s.world.Alive(id) && int64(x.Home) < int64(len(s.regions)) {
+		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) {
 			s.bury(id, epochOf(x.Epoch), int(x.Home), from)
 		}
 	}
