@@ -110,6 +110,14 @@ func TestSessionOfALostLeaseThatNobodySawIsLiveByWordOfItsRegion(t *testing.T) {
 	}
 }
 
+func TestSessionThatTookAndLostItsLeaseUnseenIsLiveByWordOfItsRegion(t *testing.T) {
+	l := ownedLedger(t)
+	if err := l.Replace([]any{at("8", regionLease(0, 0, "genesis-zone-1#4", 8, zone1))}, "9"); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, l, "after a list", PeerInfo{Session: "genesis-zone-1#4", Node: zone1})
+}
+
 func TestSessionThatIsOverIsNotLiveByWordOfItsRegion(t *testing.T) {
 	for name, last := range map[string]*coordinationv1.Lease{
 		"revoked":                   held(sessionLease(1), "", 3),
