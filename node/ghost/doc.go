@@ -15,5 +15,5 @@
 // It keeps, per replica and tick, which components changed and which events happened, so that each update is encoded once
 // for all clients of this gateway.
 //
-// May import torus, partition and ecs, and api/wire; nothing else of this module.
+// May import ecs, interest and api/wire; nothing else of this module.
 package ghost

@@ -73,7 +73,7 @@ func (w *network) link(a, b *Node) (l *wireLink, end int) {
 	return l, end
 }
 
-// end reports which end a node is of a link, and whether its session is still the link's.
+// session is whose end it is.
 func (l *wireLink) session(end int) string {
 	if end == 0 {
 		return l.a
@@ -143,7 +143,7 @@ func (w *network) broken(n *Node) {
 		for end := range 2 {
 			if l.nodes[end] == n && l.session(end) == n.Session() {
 				l.up[end] = false
-				w.after(l, w.delay(l), func() { w.disconnect(l, 1-end) })
+				w.c.After(w.delay(l), func() { w.disconnect(l, 1-end) })
 			}
 		}
 	}
@@ -155,8 +155,6 @@ func (w *network) broken(n *Node) {
 		return gone
 	})
 }
-
-func (w *network) after(_ *wireLink, d time.Duration, fn func()) { w.c.After(d, fn) }
 
 // delay draws how long a message takes.
 func (w *network) delay(l *wireLink) time.Duration {

@@ -224,8 +224,7 @@ const (
 	releaseClients
 	releaseHalf // of the reliable messages and store requests only the first half
 
-	releaseNone parts = 0
-	releaseAll        = releaseReplication | releaseReliable | releaseStore | releaseClients
+	releaseAll = releaseReplication | releaseReliable | releaseStore | releaseClients
 )
 
 // release carries out what a step asked for.

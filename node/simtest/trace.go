@@ -12,7 +12,7 @@ import (
 // Trace is what happened in a run, line by line, for people. The same run gives the same bytes.
 type Trace struct {
 	c *Cluster
-	// Quiet leaves out transitions; nil: those of subscriptions, calls that go well and heartbeats.
+	// Quiet says which transitions are left out: at first those of subscriptions and of calls that go well.
 	Quiet func(zone.Point) bool
 	// Watch, if there is one, is told of every transition, also of those that are left out.
 	Watch func(*Node, zone.Happened)

@@ -58,7 +58,7 @@ func (s *sim) takeOrphan(from string, m *wire.Offer, id ecs.EntityID, expect ecs
 		case a.Code == StoreMissing:
 			s.createOrphan(from, m, id, next.Epoch, r)
 		case a.Record == nil:
-		case a.Record.Epoch.Less(epochOf(m.Epoch)) || a.Record.Epoch == epochOf(m.Epoch):
+		case !epochOf(m.Epoch).Less(a.Record.Epoch): // from where it is; each turn finds it higher, and above the offer it ends
 			s.takeOrphan(from, m, id, a.Record.Epoch)
 		case a.Record.Home == next.Home && !a.Record.Resting: // the dead had it later than the offer, and this region is ours
 			s.claimMissed(r, *a.Record)
