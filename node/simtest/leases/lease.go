@@ -33,7 +33,7 @@ const nobody = -1
 
 func (l lease) exists() bool { return l.uid != 0 }
 
-// lostHolder mirrors controllers.lostHolder: it holds a session Lease that an operator made in place of a lost one, until
+// lostHolder mirrors v1alpha1.LostHolder: it holds a session Lease that an operator made in place of a lost one, until
 // that was seen to stand still for a full lease duration. No pod has this uid.
 const lostHolder = "lost"
 
