@@ -1,0 +1,69 @@
+package zone
+
+import (
+	"slices"
+
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// What checkers and tools may look at from outside, between two steps.
+
+// Tick is the number of steps made.
+func (e *Engine) Tick() int64 { return e.tick }
+
+// Entity describes one copy of an entity for checkers and tools.
+type Entity struct {
+	ID      ecs.EntityID
+	Epoch   Epoch
+	Home    torus.RegionPos
+	At      torus.Pos
+	Account uint64
+	// Chunk is the key of the chunk that it is indexed in.
+	Chunk uint64
+	// Acting: this node simulates it. Else it is frozen.
+	Acting bool
+}
+
+// EachEntity calls fn for every entity that this node owns or holds frozen: for checkers.
+func (e *Engine) EachEntity(fn func(Entity)) {
+	s := e.sim
+	for id := range s.mine.Each {
+		a := s.authority.Get(id)
+		x := Entity{ID: id, Epoch: a.epoch, Home: a.home, At: s.game.Position.Get(id).At, Chunk: a.chunk, Acting: s.world.Owned(id)}
+		if acc := s.game.Account.Get(id); acc != nil {
+			x.Account = acc.ID
+		}
+		fn(x)
+	}
+}
+
+// EachOffer calls fn for every entity that was given away and is kept until it is durable, by id, with the epoch that it
+// was offered.
+func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
+	for _, o := range e.sim.outgoing.All() {
+		if o.Accepted {
+			fn(o.Entity, o.Epoch)
+		}
+	}
+}
+
+// Observes lists the chunks that this node observes at a session, by key; ObservedBy those that a session observes here.
+func (e *Engine) Observes(session string) []uint64 {
+	var chunks []uint64
+	for _, chunk := range e.gate.observedChunks() {
+		if slices.Contains(e.gate.holders[chunk], session) {
+			chunks = append(chunks, chunk)
+		}
+	}
+	return chunks
+}
+
+// ObservedBy lists the chunks that a session observes here, by key.
+func (e *Engine) ObservedBy(session string) []uint64 { return e.sim.nodes.Chunks(session) }
+
+// RegionActive reports whether a region is held here and recovered.
+func (e *Engine) RegionActive(region int) bool {
+	r := e.sim.regions[region]
+	return r != nil && r.active
+}
