@@ -8,6 +8,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/client"
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
@@ -66,6 +67,7 @@ type tracked struct {
 	at      torus.Pos
 	chunk   uint64
 	home    torus.RegionPos
+	outside *outside // nil: it is within
 }
 
 // numbering is one numbering of inputs.
@@ -198,6 +200,44 @@ func (k *checker) see(n *Node, acts bool, e *zone.Entity) {
 		k.broke(1, "%s and %s both act for entity %v", t.actor.Session(), n.Session(), e.ID)
 	}
 	t.actor, t.at, t.chunk, t.home = n, e.At, e.Chunk, e.Home
+	k.staysWithin(n, t, e)
+}
+
+// staysWithin asserts that what stands beyond the overhang of its home goes no further: who observes it there is not told. A
+// record may bring an entity back far from home, if it changed home after its place was saved last; there it stands.
+func (k *checker) staysWithin(n *Node, t *tracked, e *zone.Entity) {
+	switch {
+	case k.within(e.At, e.Home):
+		t.outside = nil
+	case t.outside == nil || t.outside.home != e.Home || t.outside.epoch != e.Epoch:
+		t.outside = &outside{e.Home, e.Epoch, e.At}
+	case k.c.Grid.Chebyshev(t.outside.at, e.At) > lastStep:
+		k.broke(5, "entity %v of %s walks on at %v, beyond the overhang of its home %v", e.ID, n.Session(), e.At, e.Home)
+	}
+}
+
+// outside is where an entity was first seen beyond the overhang of its home.
+type outside struct {
+	home  torus.RegionPos
+	epoch zone.Epoch
+	at    torus.Pos
+}
+
+// lastStep is how far beyond the overhang an entity may come, in metres, by the step that makes its handoff due.
+const lastStep = 4
+
+// within reports whether an entity of a home may stand at a place: in the region, its overhang, or a step beyond it.
+func (k *checker) within(at torus.Pos, home torus.RegionPos) bool {
+	g := k.c.Grid
+	if partition.MayStand(g, g.ChunkOf(at), home) {
+		return true
+	}
+	for _, d := range [...][2]int64{{lastStep, 0}, {-lastStep, 0}, {0, lastStep}, {0, -lastStep}, {lastStep, lastStep}, {lastStep, -lastStep}, {-lastStep, lastStep}, {-lastStep, -lastStep}} {
+		if partition.MayStand(g, g.ChunkOf(g.Add(at, d[0], d[1])), home) {
+			return true
+		}
+	}
+	return false
 }
 
 // calmTicks is how long everything around a gateway must be undisturbed before its clients' sight is held against the
