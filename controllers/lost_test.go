@@ -110,7 +110,7 @@ func TestALostSessionThatANewOperatorFindsIsWaitedForAFullDurationFromItsStart(t
 	b.nodes.freeze("genesis-zone-0")
 	lost := b.lease("genesis-zone-0")
 	b.remove(lost)
-	time.Sleep(leaseDuration / 2)
+	time.Sleep(leaseDuration / 2) // real time: part of the duration has passed when the wait below begins
 	began := time.Now()
 	b.startOperator()
 	b.awaitCondition(v1alpha1.ConditionRegionsOwned, metav1.ConditionFalse, v1alpha1.ReasonSessionSilent)

@@ -100,7 +100,7 @@ func TestAfterAFailureNothingMoreIsBegun(t *testing.T) {
 		if i == 0 {
 			return fmt.Errorf("item: %w", broken)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // lets the first item fail while others are under way
 		return nil
 	})
 	if !errors.Is(err, broken) || len(calls) > 10*writers {

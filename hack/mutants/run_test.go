@@ -103,7 +103,7 @@ func TestAnInterruptEndsARunWithItsChildren(t *testing.T) {
 				cancel()
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // a poll: the child tells nobody that it runs
 		}
 	}()
 	if _, err := soak(ctx, script(t, hanging), dir, seeds{1, 1}, time.Minute); !errors.Is(err, context.Canceled) {
@@ -135,7 +135,7 @@ func childIsGone(t *testing.T, dir string) {
 		if err != nil || strings.Contains(string(stat), ") Z ") || syscall.Kill(pid, 0) != nil {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // a poll: the process is not a child of this one
 	}
 	t.Errorf("process %d goes on", pid)
 }

@@ -276,6 +276,6 @@ func waitFor(t *testing.T, what string, fact func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not: %s", what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) // a poll, with a deadline
 	}
 }

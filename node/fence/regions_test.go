@@ -155,7 +155,7 @@ func TestTwoNodesRacingForOneRegionHaveOneWinner(t *testing.T) {
 			after(time.Second)
 			lease := v1alpha1.RegionLeaseName(testWorld, 0, 0)
 			api.edit(lease, setTarget(zone1))
-			time.Sleep(30 * time.Millisecond)
+			time.Sleep(30 * time.Millisecond) // virtual time
 			api.edit(lease, setTarget("genesis-zone-2"))
 			after(5 * time.Second)
 			if a, b := one.table().Regions[0], two.table().Regions[0]; won != 1 || a.Session == "" || a != b {
