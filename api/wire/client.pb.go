@@ -106,7 +106,7 @@ func (x Disconnected_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Disconnected_Reason.Descriptor instead.
 func (Disconnected_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{13, 0}
+	return file_client_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type InputResult_Code int32
@@ -161,7 +161,7 @@ func (x InputResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InputResult_Code.Descriptor instead.
 func (InputResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{17, 0}
+	return file_client_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type ChunkData_Encoding int32
@@ -216,7 +216,7 @@ func (x ChunkData_Encoding) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChunkData_Encoding.Descriptor instead.
 func (ChunkData_Encoding) EnumDescriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{19, 0}
+	return file_client_proto_rawDescGZIP(), []int{26, 0}
 }
 
 type ClientEnvelope struct {
@@ -553,6 +553,13 @@ type Input struct {
 	//	*Input_Stop
 	//	*Input_Say
 	//	*Input_Recall
+	//	*Input_Pick
+	//	*Input_Drop
+	//	*Input_Give
+	//	*Input_Use
+	//	*Input_Dig
+	//	*Input_Split
+	//	*Input_Merge
 	Action        isInput_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -638,6 +645,69 @@ func (x *Input) GetRecall() *Recall {
 	return nil
 }
 
+func (x *Input) GetPick() *Pick {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Pick); ok {
+			return x.Pick
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetDrop() *Drop {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Drop); ok {
+			return x.Drop
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetGive() *Give {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Give); ok {
+			return x.Give
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetUse() *Use {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Use); ok {
+			return x.Use
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetDig() *Dig {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Dig); ok {
+			return x.Dig
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetSplit() *Split {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Split); ok {
+			return x.Split
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetMerge() *Merge {
+	if x != nil {
+		if x, ok := x.Action.(*Input_Merge); ok {
+			return x.Merge
+		}
+	}
+	return nil
+}
+
 type isInput_Action interface {
 	isInput_Action()
 }
@@ -658,6 +728,34 @@ type Input_Recall struct {
 	Recall *Recall `protobuf:"bytes,13,opt,name=recall,proto3,oneof"`
 }
 
+type Input_Pick struct {
+	Pick *Pick `protobuf:"bytes,14,opt,name=pick,proto3,oneof"`
+}
+
+type Input_Drop struct {
+	Drop *Drop `protobuf:"bytes,15,opt,name=drop,proto3,oneof"`
+}
+
+type Input_Give struct {
+	Give *Give `protobuf:"bytes,16,opt,name=give,proto3,oneof"`
+}
+
+type Input_Use struct {
+	Use *Use `protobuf:"bytes,17,opt,name=use,proto3,oneof"`
+}
+
+type Input_Dig struct {
+	Dig *Dig `protobuf:"bytes,18,opt,name=dig,proto3,oneof"`
+}
+
+type Input_Split struct {
+	Split *Split `protobuf:"bytes,19,opt,name=split,proto3,oneof"`
+}
+
+type Input_Merge struct {
+	Merge *Merge `protobuf:"bytes,20,opt,name=merge,proto3,oneof"`
+}
+
 func (*Input_Move) isInput_Action() {}
 
 func (*Input_Stop) isInput_Action() {}
@@ -665,6 +763,378 @@ func (*Input_Stop) isInput_Action() {}
 func (*Input_Say) isInput_Action() {}
 
 func (*Input_Recall) isInput_Action() {}
+
+func (*Input_Pick) isInput_Action() {}
+
+func (*Input_Drop) isInput_Action() {}
+
+func (*Input_Give) isInput_Action() {}
+
+func (*Input_Use) isInput_Action() {}
+
+func (*Input_Dig) isInput_Action() {}
+
+func (*Input_Split) isInput_Action() {}
+
+func (*Input_Merge) isInput_Action() {}
+
+// Pick takes up what lies within 8 m. The result is known when the store has it: CODE_OK, the item is in the inventory;
+// CODE_INVALID, it is not, and detail says why; CODE_UNAVAILABLE, not known, and the inventory will tell. So it is with all
+// that moves items.
+type Pick struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Entity uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
+	// Where it lies.
+	At            *Position `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pick) Reset() {
+	*x = Pick{}
+	mi := &file_client_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pick) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pick) ProtoMessage() {}
+
+func (x *Pick) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pick.ProtoReflect.Descriptor instead.
+func (*Pick) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Pick) GetEntity() uint64 {
+	if x != nil {
+		return x.Entity
+	}
+	return 0
+}
+
+func (x *Pick) GetAt() *Position {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// Drop puts an item of the inventory down where the entity stands.
+type Drop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        uint64                 `protobuf:"fixed64,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drop) Reset() {
+	*x = Drop{}
+	mi := &file_client_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drop) ProtoMessage() {}
+
+func (x *Drop) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drop.ProtoReflect.Descriptor instead.
+func (*Drop) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Drop) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+// Give hands an item of the inventory to an entity within 8 m.
+type Give struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        uint64                 `protobuf:"fixed64,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	To            uint64                 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Give) Reset() {
+	*x = Give{}
+	mi := &file_client_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Give) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Give) ProtoMessage() {}
+
+func (x *Give) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Give.ProtoReflect.Descriptor instead.
+func (*Give) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Give) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+func (x *Give) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+// Use consumes one of an item: it restores stamina.
+type Use struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        uint64                 `protobuf:"fixed64,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	*x = Use{}
+	mi := &file_client_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Use) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+// Dig digs the ground within 3 m, which a place allows once; what comes to light lies there.
+type Dig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	X             uint32                 `protobuf:"varint,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y             uint32                 `protobuf:"varint,2,opt,name=y,proto3" json:"y,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dig) Reset() {
+	*x = Dig{}
+	mi := &file_client_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dig) ProtoMessage() {}
+
+func (x *Dig) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dig.ProtoReflect.Descriptor instead.
+func (*Dig) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Dig) GetX() uint32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *Dig) GetY() uint32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+// Split takes count of a stack for a new one.
+type Split struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        uint64                 `protobuf:"fixed64,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Split) Reset() {
+	*x = Split{}
+	mi := &file_client_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Split) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Split) ProtoMessage() {}
+
+func (x *Split) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Split.ProtoReflect.Descriptor instead.
+func (*Split) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Split) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+func (x *Split) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Merge puts a stack onto another of its kind.
+type Merge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint64                 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	Into          uint64                 `protobuf:"fixed64,2,opt,name=into,proto3" json:"into,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Merge) Reset() {
+	*x = Merge{}
+	mi := &file_client_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Merge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Merge) ProtoMessage() {}
+
+func (x *Merge) ProtoReflect() protoreflect.Message {
+	mi := &file_client_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Merge.ProtoReflect.Descriptor instead.
+func (*Merge) Descriptor() ([]byte, []int) {
+	return file_client_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Merge) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Merge) GetInto() uint64 {
+	if x != nil {
+		return x.Into
+	}
+	return 0
+}
 
 // Recall takes the master back to its birthplace, however far that is: the way out for one that is stuck.
 type Recall struct {
@@ -675,7 +1145,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_client_proto_msgTypes[5]
+	mi := &file_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +1157,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[5]
+	mi := &file_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +1170,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{5}
+	return file_client_proto_rawDescGZIP(), []int{12}
 }
 
 // Move walks along waypoints.
@@ -716,7 +1186,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_client_proto_msgTypes[6]
+	mi := &file_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +1198,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[6]
+	mi := &file_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +1211,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{6}
+	return file_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Move) GetWaypoints() []uint32 {
@@ -766,7 +1236,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_client_proto_msgTypes[7]
+	mi := &file_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1248,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[7]
+	mi := &file_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1261,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{7}
+	return file_client_proto_rawDescGZIP(), []int{14}
 }
 
 type Say struct {
@@ -803,7 +1273,7 @@ type Say struct {
 
 func (x *Say) Reset() {
 	*x = Say{}
-	mi := &file_client_proto_msgTypes[8]
+	mi := &file_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +1285,7 @@ func (x *Say) String() string {
 func (*Say) ProtoMessage() {}
 
 func (x *Say) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[8]
+	mi := &file_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +1298,7 @@ func (x *Say) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Say.ProtoReflect.Descriptor instead.
 func (*Say) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{8}
+	return file_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Say) GetText() string {
@@ -849,7 +1319,7 @@ type ChunkRequest struct {
 
 func (x *ChunkRequest) Reset() {
 	*x = ChunkRequest{}
-	mi := &file_client_proto_msgTypes[9]
+	mi := &file_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +1331,7 @@ func (x *ChunkRequest) String() string {
 func (*ChunkRequest) ProtoMessage() {}
 
 func (x *ChunkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[9]
+	mi := &file_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1344,7 @@ func (x *ChunkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkRequest.ProtoReflect.Descriptor instead.
 func (*ChunkRequest) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{9}
+	return file_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChunkRequest) GetChunks() []uint32 {
@@ -893,7 +1363,7 @@ type Logout struct {
 
 func (x *Logout) Reset() {
 	*x = Logout{}
-	mi := &file_client_proto_msgTypes[10]
+	mi := &file_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1375,7 @@ func (x *Logout) String() string {
 func (*Logout) ProtoMessage() {}
 
 func (x *Logout) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[10]
+	mi := &file_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1388,7 @@ func (x *Logout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logout.ProtoReflect.Descriptor instead.
 func (*Logout) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{10}
+	return file_client_proto_rawDescGZIP(), []int{17}
 }
 
 type ServerEnvelope struct {
@@ -941,7 +1411,7 @@ type ServerEnvelope struct {
 
 func (x *ServerEnvelope) Reset() {
 	*x = ServerEnvelope{}
-	mi := &file_client_proto_msgTypes[11]
+	mi := &file_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1423,7 @@ func (x *ServerEnvelope) String() string {
 func (*ServerEnvelope) ProtoMessage() {}
 
 func (x *ServerEnvelope) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[11]
+	mi := &file_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1436,7 @@ func (x *ServerEnvelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerEnvelope.ProtoReflect.Descriptor instead.
 func (*ServerEnvelope) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{11}
+	return file_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ServerEnvelope) GetMessage() isServerEnvelope_Message {
@@ -1138,7 +1608,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_client_proto_msgTypes[12]
+	mi := &file_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1620,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[12]
+	mi := &file_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1633,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{12}
+	return file_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Welcome) GetProtocolVersion() uint32 {
@@ -1261,7 +1731,7 @@ type Disconnected struct {
 
 func (x *Disconnected) Reset() {
 	*x = Disconnected{}
-	mi := &file_client_proto_msgTypes[13]
+	mi := &file_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1743,7 @@ func (x *Disconnected) String() string {
 func (*Disconnected) ProtoMessage() {}
 
 func (x *Disconnected) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[13]
+	mi := &file_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1756,7 @@ func (x *Disconnected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnected.ProtoReflect.Descriptor instead.
 func (*Disconnected) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{13}
+	return file_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Disconnected) GetReason() Disconnected_Reason {
@@ -1312,7 +1782,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_client_proto_msgTypes[14]
+	mi := &file_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1794,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[14]
+	mi := &file_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1807,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{14}
+	return file_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Pong) GetNonce() uint64 {
@@ -1363,7 +1833,7 @@ type StateBatch struct {
 
 func (x *StateBatch) Reset() {
 	*x = StateBatch{}
-	mi := &file_client_proto_msgTypes[15]
+	mi := &file_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1845,7 @@ func (x *StateBatch) String() string {
 func (*StateBatch) ProtoMessage() {}
 
 func (x *StateBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[15]
+	mi := &file_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1858,7 @@ func (x *StateBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateBatch.ProtoReflect.Descriptor instead.
 func (*StateBatch) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{15}
+	return file_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StateBatch) GetSequence() uint64 {
@@ -1435,7 +1905,7 @@ type EntityUpdate struct {
 
 func (x *EntityUpdate) Reset() {
 	*x = EntityUpdate{}
-	mi := &file_client_proto_msgTypes[16]
+	mi := &file_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1917,7 @@ func (x *EntityUpdate) String() string {
 func (*EntityUpdate) ProtoMessage() {}
 
 func (x *EntityUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[16]
+	mi := &file_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1930,7 @@ func (x *EntityUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityUpdate.ProtoReflect.Descriptor instead.
 func (*EntityUpdate) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{16}
+	return file_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EntityUpdate) GetEntity() uint64 {
@@ -1516,7 +1986,7 @@ type InputResult struct {
 
 func (x *InputResult) Reset() {
 	*x = InputResult{}
-	mi := &file_client_proto_msgTypes[17]
+	mi := &file_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1998,7 @@ func (x *InputResult) String() string {
 func (*InputResult) ProtoMessage() {}
 
 func (x *InputResult) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[17]
+	mi := &file_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +2011,7 @@ func (x *InputResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputResult.ProtoReflect.Descriptor instead.
 func (*InputResult) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{17}
+	return file_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InputResult) GetNumber() uint64 {
@@ -1579,7 +2049,7 @@ type ChunkManifest struct {
 
 func (x *ChunkManifest) Reset() {
 	*x = ChunkManifest{}
-	mi := &file_client_proto_msgTypes[18]
+	mi := &file_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +2061,7 @@ func (x *ChunkManifest) String() string {
 func (*ChunkManifest) ProtoMessage() {}
 
 func (x *ChunkManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[18]
+	mi := &file_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +2074,7 @@ func (x *ChunkManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkManifest.ProtoReflect.Descriptor instead.
 func (*ChunkManifest) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{18}
+	return file_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ChunkManifest) GetReset_() bool {
@@ -1641,7 +2111,7 @@ type ChunkData struct {
 
 func (x *ChunkData) Reset() {
 	*x = ChunkData{}
-	mi := &file_client_proto_msgTypes[19]
+	mi := &file_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +2123,7 @@ func (x *ChunkData) String() string {
 func (*ChunkData) ProtoMessage() {}
 
 func (x *ChunkData) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[19]
+	mi := &file_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +2136,7 @@ func (x *ChunkData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkData.ProtoReflect.Descriptor instead.
 func (*ChunkData) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{19}
+	return file_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ChunkData) GetX() uint32 {
@@ -1714,7 +2184,7 @@ type Resync struct {
 
 func (x *Resync) Reset() {
 	*x = Resync{}
-	mi := &file_client_proto_msgTypes[20]
+	mi := &file_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +2196,7 @@ func (x *Resync) String() string {
 func (*Resync) ProtoMessage() {}
 
 func (x *Resync) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[20]
+	mi := &file_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +2209,7 @@ func (x *Resync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resync.ProtoReflect.Descriptor instead.
 func (*Resync) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{20}
+	return file_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Resync) GetDetail() string {
@@ -1759,7 +2229,7 @@ type Reconnect struct {
 
 func (x *Reconnect) Reset() {
 	*x = Reconnect{}
-	mi := &file_client_proto_msgTypes[21]
+	mi := &file_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2241,7 @@ func (x *Reconnect) String() string {
 func (*Reconnect) ProtoMessage() {}
 
 func (x *Reconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_client_proto_msgTypes[21]
+	mi := &file_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2254,7 @@ func (x *Reconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconnect.ProtoReflect.Descriptor instead.
 func (*Reconnect) Descriptor() ([]byte, []int) {
-	return file_client_proto_rawDescGZIP(), []int{21}
+	return file_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Reconnect) GetWithinSeconds() uint32 {
@@ -1819,15 +2289,41 @@ const file_client_proto_rawDesc = "" +
 	"\x01y\x18\x02 \x01(\rR\x01y\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\rR\brevision\"\x1c\n" +
 	"\x04Ping\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\"\xf4\x01\n" +
+	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\"\xd2\x04\n" +
 	"\x05Input\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x120\n" +
 	"\x04move\x18\n" +
 	" \x01(\v2\x1a.spatialcells.wire.v1.MoveH\x00R\x04move\x120\n" +
 	"\x04stop\x18\v \x01(\v2\x1a.spatialcells.wire.v1.StopH\x00R\x04stop\x12-\n" +
 	"\x03say\x18\f \x01(\v2\x19.spatialcells.wire.v1.SayH\x00R\x03say\x126\n" +
-	"\x06recall\x18\r \x01(\v2\x1c.spatialcells.wire.v1.RecallH\x00R\x06recallB\b\n" +
-	"\x06action\"\b\n" +
+	"\x06recall\x18\r \x01(\v2\x1c.spatialcells.wire.v1.RecallH\x00R\x06recall\x120\n" +
+	"\x04pick\x18\x0e \x01(\v2\x1a.spatialcells.wire.v1.PickH\x00R\x04pick\x120\n" +
+	"\x04drop\x18\x0f \x01(\v2\x1a.spatialcells.wire.v1.DropH\x00R\x04drop\x120\n" +
+	"\x04give\x18\x10 \x01(\v2\x1a.spatialcells.wire.v1.GiveH\x00R\x04give\x12-\n" +
+	"\x03use\x18\x11 \x01(\v2\x19.spatialcells.wire.v1.UseH\x00R\x03use\x12-\n" +
+	"\x03dig\x18\x12 \x01(\v2\x19.spatialcells.wire.v1.DigH\x00R\x03dig\x123\n" +
+	"\x05split\x18\x13 \x01(\v2\x1b.spatialcells.wire.v1.SplitH\x00R\x05split\x123\n" +
+	"\x05merge\x18\x14 \x01(\v2\x1b.spatialcells.wire.v1.MergeH\x00R\x05mergeB\b\n" +
+	"\x06action\"N\n" +
+	"\x04Pick\x12\x16\n" +
+	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12.\n" +
+	"\x02at\x18\x02 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02at\"\x1e\n" +
+	"\x04Drop\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\x06R\x06serial\".\n" +
+	"\x04Give\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\x06R\x06serial\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x06R\x02to\"\x1d\n" +
+	"\x03Use\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\x06R\x06serial\"!\n" +
+	"\x03Dig\x12\f\n" +
+	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y\"5\n" +
+	"\x05Split\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\x06R\x06serial\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"/\n" +
+	"\x05Merge\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x12\n" +
+	"\x04into\x18\x02 \x01(\x06R\x04into\"\b\n" +
 	"\x06Recall\"<\n" +
 	"\x04Move\x12\x1c\n" +
 	"\twaypoints\x18\x01 \x03(\rR\twaypoints\x12\x16\n" +
@@ -1944,7 +2440,7 @@ func file_client_proto_rawDescGZIP() []byte {
 }
 
 var file_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_client_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_client_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_client_proto_goTypes = []any{
 	(Disconnected_Reason)(0), // 0: spatialcells.wire.v1.Disconnected.Reason
 	(InputResult_Code)(0),    // 1: spatialcells.wire.v1.InputResult.Code
@@ -1954,59 +2450,75 @@ var file_client_proto_goTypes = []any{
 	(*HeldChunk)(nil),        // 5: spatialcells.wire.v1.HeldChunk
 	(*Ping)(nil),             // 6: spatialcells.wire.v1.Ping
 	(*Input)(nil),            // 7: spatialcells.wire.v1.Input
-	(*Recall)(nil),           // 8: spatialcells.wire.v1.Recall
-	(*Move)(nil),             // 9: spatialcells.wire.v1.Move
-	(*Stop)(nil),             // 10: spatialcells.wire.v1.Stop
-	(*Say)(nil),              // 11: spatialcells.wire.v1.Say
-	(*ChunkRequest)(nil),     // 12: spatialcells.wire.v1.ChunkRequest
-	(*Logout)(nil),           // 13: spatialcells.wire.v1.Logout
-	(*ServerEnvelope)(nil),   // 14: spatialcells.wire.v1.ServerEnvelope
-	(*Welcome)(nil),          // 15: spatialcells.wire.v1.Welcome
-	(*Disconnected)(nil),     // 16: spatialcells.wire.v1.Disconnected
-	(*Pong)(nil),             // 17: spatialcells.wire.v1.Pong
-	(*StateBatch)(nil),       // 18: spatialcells.wire.v1.StateBatch
-	(*EntityUpdate)(nil),     // 19: spatialcells.wire.v1.EntityUpdate
-	(*InputResult)(nil),      // 20: spatialcells.wire.v1.InputResult
-	(*ChunkManifest)(nil),    // 21: spatialcells.wire.v1.ChunkManifest
-	(*ChunkData)(nil),        // 22: spatialcells.wire.v1.ChunkData
-	(*Resync)(nil),           // 23: spatialcells.wire.v1.Resync
-	(*Reconnect)(nil),        // 24: spatialcells.wire.v1.Reconnect
-	(*ComponentUpdate)(nil),  // 25: spatialcells.wire.v1.ComponentUpdate
-	(*EntityEvent)(nil),      // 26: spatialcells.wire.v1.EntityEvent
-	(VanishReason)(0),        // 27: spatialcells.wire.v1.VanishReason
+	(*Pick)(nil),             // 8: spatialcells.wire.v1.Pick
+	(*Drop)(nil),             // 9: spatialcells.wire.v1.Drop
+	(*Give)(nil),             // 10: spatialcells.wire.v1.Give
+	(*Use)(nil),              // 11: spatialcells.wire.v1.Use
+	(*Dig)(nil),              // 12: spatialcells.wire.v1.Dig
+	(*Split)(nil),            // 13: spatialcells.wire.v1.Split
+	(*Merge)(nil),            // 14: spatialcells.wire.v1.Merge
+	(*Recall)(nil),           // 15: spatialcells.wire.v1.Recall
+	(*Move)(nil),             // 16: spatialcells.wire.v1.Move
+	(*Stop)(nil),             // 17: spatialcells.wire.v1.Stop
+	(*Say)(nil),              // 18: spatialcells.wire.v1.Say
+	(*ChunkRequest)(nil),     // 19: spatialcells.wire.v1.ChunkRequest
+	(*Logout)(nil),           // 20: spatialcells.wire.v1.Logout
+	(*ServerEnvelope)(nil),   // 21: spatialcells.wire.v1.ServerEnvelope
+	(*Welcome)(nil),          // 22: spatialcells.wire.v1.Welcome
+	(*Disconnected)(nil),     // 23: spatialcells.wire.v1.Disconnected
+	(*Pong)(nil),             // 24: spatialcells.wire.v1.Pong
+	(*StateBatch)(nil),       // 25: spatialcells.wire.v1.StateBatch
+	(*EntityUpdate)(nil),     // 26: spatialcells.wire.v1.EntityUpdate
+	(*InputResult)(nil),      // 27: spatialcells.wire.v1.InputResult
+	(*ChunkManifest)(nil),    // 28: spatialcells.wire.v1.ChunkManifest
+	(*ChunkData)(nil),        // 29: spatialcells.wire.v1.ChunkData
+	(*Resync)(nil),           // 30: spatialcells.wire.v1.Resync
+	(*Reconnect)(nil),        // 31: spatialcells.wire.v1.Reconnect
+	(*Position)(nil),         // 32: spatialcells.wire.v1.Position
+	(*ComponentUpdate)(nil),  // 33: spatialcells.wire.v1.ComponentUpdate
+	(*EntityEvent)(nil),      // 34: spatialcells.wire.v1.EntityEvent
+	(VanishReason)(0),        // 35: spatialcells.wire.v1.VanishReason
 }
 var file_client_proto_depIdxs = []int32{
 	4,  // 0: spatialcells.wire.v1.ClientEnvelope.authenticate:type_name -> spatialcells.wire.v1.Authenticate
 	6,  // 1: spatialcells.wire.v1.ClientEnvelope.ping:type_name -> spatialcells.wire.v1.Ping
 	7,  // 2: spatialcells.wire.v1.ClientEnvelope.input:type_name -> spatialcells.wire.v1.Input
-	12, // 3: spatialcells.wire.v1.ClientEnvelope.chunk_request:type_name -> spatialcells.wire.v1.ChunkRequest
-	13, // 4: spatialcells.wire.v1.ClientEnvelope.logout:type_name -> spatialcells.wire.v1.Logout
+	19, // 3: spatialcells.wire.v1.ClientEnvelope.chunk_request:type_name -> spatialcells.wire.v1.ChunkRequest
+	20, // 4: spatialcells.wire.v1.ClientEnvelope.logout:type_name -> spatialcells.wire.v1.Logout
 	5,  // 5: spatialcells.wire.v1.Authenticate.held:type_name -> spatialcells.wire.v1.HeldChunk
-	9,  // 6: spatialcells.wire.v1.Input.move:type_name -> spatialcells.wire.v1.Move
-	10, // 7: spatialcells.wire.v1.Input.stop:type_name -> spatialcells.wire.v1.Stop
-	11, // 8: spatialcells.wire.v1.Input.say:type_name -> spatialcells.wire.v1.Say
-	8,  // 9: spatialcells.wire.v1.Input.recall:type_name -> spatialcells.wire.v1.Recall
-	15, // 10: spatialcells.wire.v1.ServerEnvelope.welcome:type_name -> spatialcells.wire.v1.Welcome
-	16, // 11: spatialcells.wire.v1.ServerEnvelope.disconnected:type_name -> spatialcells.wire.v1.Disconnected
-	17, // 12: spatialcells.wire.v1.ServerEnvelope.pong:type_name -> spatialcells.wire.v1.Pong
-	18, // 13: spatialcells.wire.v1.ServerEnvelope.batch:type_name -> spatialcells.wire.v1.StateBatch
-	20, // 14: spatialcells.wire.v1.ServerEnvelope.result:type_name -> spatialcells.wire.v1.InputResult
-	21, // 15: spatialcells.wire.v1.ServerEnvelope.manifest:type_name -> spatialcells.wire.v1.ChunkManifest
-	22, // 16: spatialcells.wire.v1.ServerEnvelope.chunk:type_name -> spatialcells.wire.v1.ChunkData
-	23, // 17: spatialcells.wire.v1.ServerEnvelope.resync:type_name -> spatialcells.wire.v1.Resync
-	24, // 18: spatialcells.wire.v1.ServerEnvelope.reconnect:type_name -> spatialcells.wire.v1.Reconnect
-	0,  // 19: spatialcells.wire.v1.Disconnected.reason:type_name -> spatialcells.wire.v1.Disconnected.Reason
-	19, // 20: spatialcells.wire.v1.StateBatch.updates:type_name -> spatialcells.wire.v1.EntityUpdate
-	25, // 21: spatialcells.wire.v1.EntityUpdate.components:type_name -> spatialcells.wire.v1.ComponentUpdate
-	26, // 22: spatialcells.wire.v1.EntityUpdate.events:type_name -> spatialcells.wire.v1.EntityEvent
-	27, // 23: spatialcells.wire.v1.EntityUpdate.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	1,  // 24: spatialcells.wire.v1.InputResult.code:type_name -> spatialcells.wire.v1.InputResult.Code
-	2,  // 25: spatialcells.wire.v1.ChunkData.encoding:type_name -> spatialcells.wire.v1.ChunkData.Encoding
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	16, // 6: spatialcells.wire.v1.Input.move:type_name -> spatialcells.wire.v1.Move
+	17, // 7: spatialcells.wire.v1.Input.stop:type_name -> spatialcells.wire.v1.Stop
+	18, // 8: spatialcells.wire.v1.Input.say:type_name -> spatialcells.wire.v1.Say
+	15, // 9: spatialcells.wire.v1.Input.recall:type_name -> spatialcells.wire.v1.Recall
+	8,  // 10: spatialcells.wire.v1.Input.pick:type_name -> spatialcells.wire.v1.Pick
+	9,  // 11: spatialcells.wire.v1.Input.drop:type_name -> spatialcells.wire.v1.Drop
+	10, // 12: spatialcells.wire.v1.Input.give:type_name -> spatialcells.wire.v1.Give
+	11, // 13: spatialcells.wire.v1.Input.use:type_name -> spatialcells.wire.v1.Use
+	12, // 14: spatialcells.wire.v1.Input.dig:type_name -> spatialcells.wire.v1.Dig
+	13, // 15: spatialcells.wire.v1.Input.split:type_name -> spatialcells.wire.v1.Split
+	14, // 16: spatialcells.wire.v1.Input.merge:type_name -> spatialcells.wire.v1.Merge
+	32, // 17: spatialcells.wire.v1.Pick.at:type_name -> spatialcells.wire.v1.Position
+	22, // 18: spatialcells.wire.v1.ServerEnvelope.welcome:type_name -> spatialcells.wire.v1.Welcome
+	23, // 19: spatialcells.wire.v1.ServerEnvelope.disconnected:type_name -> spatialcells.wire.v1.Disconnected
+	24, // 20: spatialcells.wire.v1.ServerEnvelope.pong:type_name -> spatialcells.wire.v1.Pong
+	25, // 21: spatialcells.wire.v1.ServerEnvelope.batch:type_name -> spatialcells.wire.v1.StateBatch
+	27, // 22: spatialcells.wire.v1.ServerEnvelope.result:type_name -> spatialcells.wire.v1.InputResult
+	28, // 23: spatialcells.wire.v1.ServerEnvelope.manifest:type_name -> spatialcells.wire.v1.ChunkManifest
+	29, // 24: spatialcells.wire.v1.ServerEnvelope.chunk:type_name -> spatialcells.wire.v1.ChunkData
+	30, // 25: spatialcells.wire.v1.ServerEnvelope.resync:type_name -> spatialcells.wire.v1.Resync
+	31, // 26: spatialcells.wire.v1.ServerEnvelope.reconnect:type_name -> spatialcells.wire.v1.Reconnect
+	0,  // 27: spatialcells.wire.v1.Disconnected.reason:type_name -> spatialcells.wire.v1.Disconnected.Reason
+	26, // 28: spatialcells.wire.v1.StateBatch.updates:type_name -> spatialcells.wire.v1.EntityUpdate
+	33, // 29: spatialcells.wire.v1.EntityUpdate.components:type_name -> spatialcells.wire.v1.ComponentUpdate
+	34, // 30: spatialcells.wire.v1.EntityUpdate.events:type_name -> spatialcells.wire.v1.EntityEvent
+	35, // 31: spatialcells.wire.v1.EntityUpdate.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	1,  // 32: spatialcells.wire.v1.InputResult.code:type_name -> spatialcells.wire.v1.InputResult.Code
+	2,  // 33: spatialcells.wire.v1.ChunkData.encoding:type_name -> spatialcells.wire.v1.ChunkData.Encoding
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_client_proto_init() }
@@ -2027,8 +2539,15 @@ func file_client_proto_init() {
 		(*Input_Stop)(nil),
 		(*Input_Say)(nil),
 		(*Input_Recall)(nil),
+		(*Input_Pick)(nil),
+		(*Input_Drop)(nil),
+		(*Input_Give)(nil),
+		(*Input_Use)(nil),
+		(*Input_Dig)(nil),
+		(*Input_Split)(nil),
+		(*Input_Merge)(nil),
 	}
-	file_client_proto_msgTypes[11].OneofWrappers = []any{
+	file_client_proto_msgTypes[18].OneofWrappers = []any{
 		(*ServerEnvelope_Welcome)(nil),
 		(*ServerEnvelope_Disconnected)(nil),
 		(*ServerEnvelope_Pong)(nil),
@@ -2045,7 +2564,7 @@ func file_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_client_proto_rawDesc), len(file_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -426,6 +426,113 @@ func (x *Stamina) GetMax() uint32 {
 	return 0
 }
 
+// Item is one that exists once, known by its serial. On an entity of KIND_ITEM it is what lies there: public in range.
+type Item struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Serial uint64                 `protobuf:"fixed64,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	Kind   uint32                 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of a stack; else 1.
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Item) Reset() {
+	*x = Item{}
+	mi := &file_component_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Item) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Item) ProtoMessage() {}
+
+func (x *Item) ProtoReflect() protoreflect.Message {
+	mi := &file_component_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Item.ProtoReflect.Descriptor instead.
+func (*Item) Descriptor() ([]byte, []int) {
+	return file_component_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Item) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+func (x *Item) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Item) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Inventory lists what an entity carries, by serial. Audience: the owner only.
+type Inventory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inventory) Reset() {
+	*x = Inventory{}
+	mi := &file_component_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inventory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inventory) ProtoMessage() {}
+
+func (x *Inventory) ProtoReflect() protoreflect.Message {
+	mi := &file_component_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
+func (*Inventory) Descriptor() ([]byte, []int) {
+	return file_component_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Inventory) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
 // ComponentUpdate is the new value of one component, or its removal.
 // The number of the oneof field is the component's number in every codec.
 type ComponentUpdate struct {
@@ -437,6 +544,8 @@ type ComponentUpdate struct {
 	//	*ComponentUpdate_Visual
 	//	*ComponentUpdate_Health
 	//	*ComponentUpdate_Stamina
+	//	*ComponentUpdate_Inventory
+	//	*ComponentUpdate_Item
 	Component isComponentUpdate_Component `protobuf_oneof:"component"`
 	// The number of a component that was removed.
 	Removed uint32 `protobuf:"varint,14,opt,name=removed,proto3" json:"removed,omitempty"`
@@ -448,7 +557,7 @@ type ComponentUpdate struct {
 
 func (x *ComponentUpdate) Reset() {
 	*x = ComponentUpdate{}
-	mi := &file_component_proto_msgTypes[5]
+	mi := &file_component_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +569,7 @@ func (x *ComponentUpdate) String() string {
 func (*ComponentUpdate) ProtoMessage() {}
 
 func (x *ComponentUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_component_proto_msgTypes[5]
+	mi := &file_component_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +582,7 @@ func (x *ComponentUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComponentUpdate.ProtoReflect.Descriptor instead.
 func (*ComponentUpdate) Descriptor() ([]byte, []int) {
-	return file_component_proto_rawDescGZIP(), []int{5}
+	return file_component_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ComponentUpdate) GetComponent() isComponentUpdate_Component {
@@ -528,6 +637,24 @@ func (x *ComponentUpdate) GetStamina() *Stamina {
 	return nil
 }
 
+func (x *ComponentUpdate) GetInventory() *Inventory {
+	if x != nil {
+		if x, ok := x.Component.(*ComponentUpdate_Inventory); ok {
+			return x.Inventory
+		}
+	}
+	return nil
+}
+
+func (x *ComponentUpdate) GetItem() *Item {
+	if x != nil {
+		if x, ok := x.Component.(*ComponentUpdate_Item); ok {
+			return x.Item
+		}
+	}
+	return nil
+}
+
 func (x *ComponentUpdate) GetRemoved() uint32 {
 	if x != nil {
 		return x.Removed
@@ -566,6 +693,14 @@ type ComponentUpdate_Stamina struct {
 	Stamina *Stamina `protobuf:"bytes,5,opt,name=stamina,proto3,oneof"`
 }
 
+type ComponentUpdate_Inventory struct {
+	Inventory *Inventory `protobuf:"bytes,6,opt,name=inventory,proto3,oneof"`
+}
+
+type ComponentUpdate_Item struct {
+	Item *Item `protobuf:"bytes,7,opt,name=item,proto3,oneof"`
+}
+
 func (*ComponentUpdate_Position) isComponentUpdate_Component() {}
 
 func (*ComponentUpdate_Path) isComponentUpdate_Component() {}
@@ -576,12 +711,17 @@ func (*ComponentUpdate_Health) isComponentUpdate_Component() {}
 
 func (*ComponentUpdate_Stamina) isComponentUpdate_Component() {}
 
+func (*ComponentUpdate_Inventory) isComponentUpdate_Component() {}
+
+func (*ComponentUpdate_Item) isComponentUpdate_Component() {}
+
 // EntityEvent happened at an entity. Events are never conflated, dropped or repeated.
 type EntityEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
 	//
 	//	*EntityEvent_Said
+	//	*EntityEvent_Dug
 	Event         isEntityEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -589,7 +729,7 @@ type EntityEvent struct {
 
 func (x *EntityEvent) Reset() {
 	*x = EntityEvent{}
-	mi := &file_component_proto_msgTypes[6]
+	mi := &file_component_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +741,7 @@ func (x *EntityEvent) String() string {
 func (*EntityEvent) ProtoMessage() {}
 
 func (x *EntityEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_component_proto_msgTypes[6]
+	mi := &file_component_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +754,7 @@ func (x *EntityEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityEvent.ProtoReflect.Descriptor instead.
 func (*EntityEvent) Descriptor() ([]byte, []int) {
-	return file_component_proto_rawDescGZIP(), []int{6}
+	return file_component_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EntityEvent) GetEvent() isEntityEvent_Event {
@@ -633,6 +773,15 @@ func (x *EntityEvent) GetSaid() *Said {
 	return nil
 }
 
+func (x *EntityEvent) GetDug() *Dug {
+	if x != nil {
+		if x, ok := x.Event.(*EntityEvent_Dug); ok {
+			return x.Dug
+		}
+	}
+	return nil
+}
+
 type isEntityEvent_Event interface {
 	isEntityEvent_Event()
 }
@@ -641,7 +790,13 @@ type EntityEvent_Said struct {
 	Said *Said `protobuf:"bytes,1,opt,name=said,proto3,oneof"`
 }
 
+type EntityEvent_Dug struct {
+	Dug *Dug `protobuf:"bytes,2,opt,name=dug,proto3,oneof"`
+}
+
 func (*EntityEvent_Said) isEntityEvent_Event() {}
+
+func (*EntityEvent_Dug) isEntityEvent_Event() {}
 
 // Said is chat in earshot: all that observe the speaker hear it.
 type Said struct {
@@ -654,7 +809,7 @@ type Said struct {
 
 func (x *Said) Reset() {
 	*x = Said{}
-	mi := &file_component_proto_msgTypes[7]
+	mi := &file_component_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +821,7 @@ func (x *Said) String() string {
 func (*Said) ProtoMessage() {}
 
 func (x *Said) ProtoReflect() protoreflect.Message {
-	mi := &file_component_proto_msgTypes[7]
+	mi := &file_component_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +834,7 @@ func (x *Said) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Said.ProtoReflect.Descriptor instead.
 func (*Said) Descriptor() ([]byte, []int) {
-	return file_component_proto_rawDescGZIP(), []int{7}
+	return file_component_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Said) GetText() string {
@@ -687,6 +842,59 @@ func (x *Said) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+// Dug: the ground was dug at a place, by the entity that tells it.
+type Dug struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	X             uint32                 `protobuf:"varint,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y             uint32                 `protobuf:"varint,2,opt,name=y,proto3" json:"y,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dug) Reset() {
+	*x = Dug{}
+	mi := &file_component_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dug) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dug) ProtoMessage() {}
+
+func (x *Dug) ProtoReflect() protoreflect.Message {
+	mi := &file_component_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dug.ProtoReflect.Descriptor instead.
+func (*Dug) Descriptor() ([]byte, []int) {
+	return file_component_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Dug) GetX() uint32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *Dug) GetY() uint32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
 }
 
 var File_component_proto protoreflect.FileDescriptor
@@ -718,21 +926,33 @@ const file_component_proto_rawDesc = "" +
 	"\x03max\x18\x02 \x01(\rR\x03max\"5\n" +
 	"\aStamina\x12\x18\n" +
 	"\acurrent\x18\x01 \x01(\rR\acurrent\x12\x10\n" +
-	"\x03max\x18\x02 \x01(\rR\x03max\"\xf0\x02\n" +
+	"\x03max\x18\x02 \x01(\rR\x03max\"H\n" +
+	"\x04Item\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\x06R\x06serial\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"=\n" +
+	"\tInventory\x120\n" +
+	"\x05items\x18\x01 \x03(\v2\x1a.spatialcells.wire.v1.ItemR\x05items\"\xe3\x03\n" +
 	"\x0fComponentUpdate\x12<\n" +
 	"\bposition\x18\x01 \x01(\v2\x1e.spatialcells.wire.v1.PositionH\x00R\bposition\x120\n" +
 	"\x04path\x18\x02 \x01(\v2\x1a.spatialcells.wire.v1.PathH\x00R\x04path\x126\n" +
 	"\x06visual\x18\x03 \x01(\v2\x1c.spatialcells.wire.v1.VisualH\x00R\x06visual\x126\n" +
 	"\x06health\x18\x04 \x01(\v2\x1c.spatialcells.wire.v1.HealthH\x00R\x06health\x129\n" +
-	"\astamina\x18\x05 \x01(\v2\x1d.spatialcells.wire.v1.StaminaH\x00R\astamina\x12\x18\n" +
+	"\astamina\x18\x05 \x01(\v2\x1d.spatialcells.wire.v1.StaminaH\x00R\astamina\x12?\n" +
+	"\tinventory\x18\x06 \x01(\v2\x1f.spatialcells.wire.v1.InventoryH\x00R\tinventory\x120\n" +
+	"\x04item\x18\a \x01(\v2\x1a.spatialcells.wire.v1.ItemH\x00R\x04item\x12\x18\n" +
 	"\aremoved\x18\x0e \x01(\rR\aremoved\x12\x1b\n" +
 	"\tage_ticks\x18\x0f \x01(\rR\bageTicksB\v\n" +
-	"\tcomponent\"H\n" +
+	"\tcomponent\"w\n" +
 	"\vEntityEvent\x120\n" +
-	"\x04said\x18\x01 \x01(\v2\x1a.spatialcells.wire.v1.SaidH\x00R\x04saidB\a\n" +
+	"\x04said\x18\x01 \x01(\v2\x1a.spatialcells.wire.v1.SaidH\x00R\x04said\x12-\n" +
+	"\x03dug\x18\x02 \x01(\v2\x19.spatialcells.wire.v1.DugH\x00R\x03dugB\a\n" +
 	"\x05event\"\x1a\n" +
 	"\x04Said\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text*~\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"!\n" +
+	"\x03Dug\x12\f\n" +
+	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y*~\n" +
 	"\fVanishReason\x12\x1d\n" +
 	"\x19VANISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12VANISH_REASON_GONE\x10\x01\x12\x17\n" +
@@ -752,7 +972,7 @@ func file_component_proto_rawDescGZIP() []byte {
 }
 
 var file_component_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_component_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_component_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_component_proto_goTypes = []any{
 	(VanishReason)(0),       // 0: spatialcells.wire.v1.VanishReason
 	(Visual_Kind)(0),        // 1: spatialcells.wire.v1.Visual.Kind
@@ -761,24 +981,31 @@ var file_component_proto_goTypes = []any{
 	(*Visual)(nil),          // 4: spatialcells.wire.v1.Visual
 	(*Health)(nil),          // 5: spatialcells.wire.v1.Health
 	(*Stamina)(nil),         // 6: spatialcells.wire.v1.Stamina
-	(*ComponentUpdate)(nil), // 7: spatialcells.wire.v1.ComponentUpdate
-	(*EntityEvent)(nil),     // 8: spatialcells.wire.v1.EntityEvent
-	(*Said)(nil),            // 9: spatialcells.wire.v1.Said
+	(*Item)(nil),            // 7: spatialcells.wire.v1.Item
+	(*Inventory)(nil),       // 8: spatialcells.wire.v1.Inventory
+	(*ComponentUpdate)(nil), // 9: spatialcells.wire.v1.ComponentUpdate
+	(*EntityEvent)(nil),     // 10: spatialcells.wire.v1.EntityEvent
+	(*Said)(nil),            // 11: spatialcells.wire.v1.Said
+	(*Dug)(nil),             // 12: spatialcells.wire.v1.Dug
 }
 var file_component_proto_depIdxs = []int32{
-	2, // 0: spatialcells.wire.v1.Path.from:type_name -> spatialcells.wire.v1.Position
-	1, // 1: spatialcells.wire.v1.Visual.kind:type_name -> spatialcells.wire.v1.Visual.Kind
-	2, // 2: spatialcells.wire.v1.ComponentUpdate.position:type_name -> spatialcells.wire.v1.Position
-	3, // 3: spatialcells.wire.v1.ComponentUpdate.path:type_name -> spatialcells.wire.v1.Path
-	4, // 4: spatialcells.wire.v1.ComponentUpdate.visual:type_name -> spatialcells.wire.v1.Visual
-	5, // 5: spatialcells.wire.v1.ComponentUpdate.health:type_name -> spatialcells.wire.v1.Health
-	6, // 6: spatialcells.wire.v1.ComponentUpdate.stamina:type_name -> spatialcells.wire.v1.Stamina
-	9, // 7: spatialcells.wire.v1.EntityEvent.said:type_name -> spatialcells.wire.v1.Said
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	2,  // 0: spatialcells.wire.v1.Path.from:type_name -> spatialcells.wire.v1.Position
+	1,  // 1: spatialcells.wire.v1.Visual.kind:type_name -> spatialcells.wire.v1.Visual.Kind
+	7,  // 2: spatialcells.wire.v1.Inventory.items:type_name -> spatialcells.wire.v1.Item
+	2,  // 3: spatialcells.wire.v1.ComponentUpdate.position:type_name -> spatialcells.wire.v1.Position
+	3,  // 4: spatialcells.wire.v1.ComponentUpdate.path:type_name -> spatialcells.wire.v1.Path
+	4,  // 5: spatialcells.wire.v1.ComponentUpdate.visual:type_name -> spatialcells.wire.v1.Visual
+	5,  // 6: spatialcells.wire.v1.ComponentUpdate.health:type_name -> spatialcells.wire.v1.Health
+	6,  // 7: spatialcells.wire.v1.ComponentUpdate.stamina:type_name -> spatialcells.wire.v1.Stamina
+	8,  // 8: spatialcells.wire.v1.ComponentUpdate.inventory:type_name -> spatialcells.wire.v1.Inventory
+	7,  // 9: spatialcells.wire.v1.ComponentUpdate.item:type_name -> spatialcells.wire.v1.Item
+	11, // 10: spatialcells.wire.v1.EntityEvent.said:type_name -> spatialcells.wire.v1.Said
+	12, // 11: spatialcells.wire.v1.EntityEvent.dug:type_name -> spatialcells.wire.v1.Dug
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_component_proto_init() }
@@ -786,15 +1013,18 @@ func file_component_proto_init() {
 	if File_component_proto != nil {
 		return
 	}
-	file_component_proto_msgTypes[5].OneofWrappers = []any{
+	file_component_proto_msgTypes[7].OneofWrappers = []any{
 		(*ComponentUpdate_Position)(nil),
 		(*ComponentUpdate_Path)(nil),
 		(*ComponentUpdate_Visual)(nil),
 		(*ComponentUpdate_Health)(nil),
 		(*ComponentUpdate_Stamina)(nil),
+		(*ComponentUpdate_Inventory)(nil),
+		(*ComponentUpdate_Item)(nil),
 	}
-	file_component_proto_msgTypes[6].OneofWrappers = []any{
+	file_component_proto_msgTypes[8].OneofWrappers = []any{
 		(*EntityEvent_Said)(nil),
+		(*EntityEvent_Dug)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -802,7 +1032,7 @@ func file_component_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_component_proto_rawDesc), len(file_component_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

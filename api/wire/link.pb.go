@@ -324,7 +324,7 @@ func (x OrderResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderResult_Code.Descriptor instead.
 func (OrderResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{31, 0}
+	return file_link_proto_rawDescGZIP(), []int{36, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -1373,7 +1373,9 @@ type Command struct {
 	// Index of the target's home region, as the sender believes.
 	Region uint32 `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
 	// An Order, encoded.
-	Order         []byte `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
+	Order []byte `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
+	// The target never leaves its region: its holder who has no such entity knows that it is no more, and refuses.
+	Stays         bool `protobuf:"varint,7,opt,name=stays,proto3" json:"stays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1448,6 +1450,13 @@ func (x *Command) GetOrder() []byte {
 		return x.Order
 	}
 	return nil
+}
+
+func (x *Command) GetStays() bool {
+	if x != nil {
+		return x.Stays
+	}
+	return false
 }
 
 type CommandAnswer struct {
@@ -2751,6 +2760,9 @@ type Order struct {
 	// Types that are valid to be assigned to Order:
 	//
 	//	*Order_Follow
+	//	*Order_Pick
+	//	*Order_Receive
+	//	*Order_Dig
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2802,6 +2814,33 @@ func (x *Order) GetFollow() *Follow {
 	return nil
 }
 
+func (x *Order) GetPick() *PickOrder {
+	if x != nil {
+		if x, ok := x.Order.(*Order_Pick); ok {
+			return x.Pick
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetReceive() *Receive {
+	if x != nil {
+		if x, ok := x.Order.(*Order_Receive); ok {
+			return x.Receive
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetDig() *DigOrder {
+	if x != nil {
+		if x, ok := x.Order.(*Order_Dig); ok {
+			return x.Dig
+		}
+	}
+	return nil
+}
+
 type isOrder_Order interface {
 	isOrder_Order()
 }
@@ -2810,7 +2849,351 @@ type Order_Follow struct {
 	Follow *Follow `protobuf:"bytes,1,opt,name=follow,proto3,oneof"`
 }
 
+type Order_Pick struct {
+	Pick *PickOrder `protobuf:"bytes,2,opt,name=pick,proto3,oneof"`
+}
+
+type Order_Receive struct {
+	Receive *Receive `protobuf:"bytes,3,opt,name=receive,proto3,oneof"`
+}
+
+type Order_Dig struct {
+	Dig *DigOrder `protobuf:"bytes,4,opt,name=dig,proto3,oneof"`
+}
+
 func (*Order_Follow) isOrder_Order() {}
+
+func (*Order_Pick) isOrder_Order() {}
+
+func (*Order_Receive) isOrder_Order() {}
+
+func (*Order_Dig) isOrder_Order() {}
+
+// PickOrder asks an item on the ground to go to the sender. Answered when it has left the ground, or will not.
+type PickOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the sender stands.
+	At            *Position `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PickOrder) Reset() {
+	*x = PickOrder{}
+	mi := &file_link_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PickOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PickOrder) ProtoMessage() {}
+
+func (x *PickOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PickOrder.ProtoReflect.Descriptor instead.
+func (*PickOrder) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PickOrder) GetAt() *Position {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// Receive hands an item over. Answered when the store has it there, or that it was refused.
+type Receive struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Movement uint64                 `protobuf:"fixed64,1,opt,name=movement,proto3" json:"movement,omitempty"`
+	Item     *Item                  `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
+	// Who it comes from: an entity, or a ground (see HolderID).
+	From uint64 `protobuf:"fixed64,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Where the giver stands, or where the item lies or will lie.
+	At *Position `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	// To a ground: the entity that will show it.
+	ShownAs uint64 `protobuf:"fixed64,5,opt,name=shown_as,json=shownAs,proto3" json:"shown_as,omitempty"`
+	// From a ground: the entity that showed it.
+	Picked        uint64 `protobuf:"fixed64,6,opt,name=picked,proto3" json:"picked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receive) Reset() {
+	*x = Receive{}
+	mi := &file_link_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receive) ProtoMessage() {}
+
+func (x *Receive) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receive.ProtoReflect.Descriptor instead.
+func (*Receive) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Receive) GetMovement() uint64 {
+	if x != nil {
+		return x.Movement
+	}
+	return 0
+}
+
+func (x *Receive) GetItem() *Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *Receive) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Receive) GetAt() *Position {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Receive) GetShownAs() uint64 {
+	if x != nil {
+		return x.ShownAs
+	}
+	return 0
+}
+
+func (x *Receive) GetPicked() uint64 {
+	if x != nil {
+		return x.Picked
+	}
+	return 0
+}
+
+// DigOrder digs the ground of a region. Sent to its ground.
+type DigOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	X             uint32                 `protobuf:"varint,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y             uint32                 `protobuf:"varint,2,opt,name=y,proto3" json:"y,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigOrder) Reset() {
+	*x = DigOrder{}
+	mi := &file_link_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigOrder) ProtoMessage() {}
+
+func (x *DigOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigOrder.ProtoReflect.Descriptor instead.
+func (*DigOrder) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DigOrder) GetX() uint32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *DigOrder) GetY() uint32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+// InventoryState are the contents of an entity while it is handed over.
+type InventoryState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Moves         uint64                 `protobuf:"varint,1,opt,name=moves,proto3" json:"moves,omitempty"`
+	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	In            []*InEntryState        `protobuf:"bytes,3,rep,name=in,proto3" json:"in,omitempty"`
+	Made          uint64                 `protobuf:"varint,4,opt,name=made,proto3" json:"made,omitempty"`
+	Ended         uint64                 `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InventoryState) Reset() {
+	*x = InventoryState{}
+	mi := &file_link_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InventoryState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InventoryState) ProtoMessage() {}
+
+func (x *InventoryState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InventoryState.ProtoReflect.Descriptor instead.
+func (*InventoryState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *InventoryState) GetMoves() uint64 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *InventoryState) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *InventoryState) GetIn() []*InEntryState {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+func (x *InventoryState) GetMade() uint64 {
+	if x != nil {
+		return x.Made
+	}
+	return 0
+}
+
+func (x *InventoryState) GetEnded() uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+type InEntryState struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Movement uint64                 `protobuf:"fixed64,1,opt,name=movement,proto3" json:"movement,omitempty"`
+	// HolderID.
+	From          uint64 `protobuf:"fixed64,2,opt,name=from,proto3" json:"from,omitempty"`
+	Void          bool   `protobuf:"varint,3,opt,name=void,proto3" json:"void,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InEntryState) Reset() {
+	*x = InEntryState{}
+	mi := &file_link_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InEntryState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InEntryState) ProtoMessage() {}
+
+func (x *InEntryState) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InEntryState.ProtoReflect.Descriptor instead.
+func (*InEntryState) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *InEntryState) GetMovement() uint64 {
+	if x != nil {
+		return x.Movement
+	}
+	return 0
+}
+
+func (x *InEntryState) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *InEntryState) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
+}
 
 // Follow sends a bestia after its master.
 type Follow struct {
@@ -2826,7 +3209,7 @@ type Follow struct {
 
 func (x *Follow) Reset() {
 	*x = Follow{}
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +3221,7 @@ func (x *Follow) String() string {
 func (*Follow) ProtoMessage() {}
 
 func (x *Follow) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +3234,7 @@ func (x *Follow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Follow.ProtoReflect.Descriptor instead.
 func (*Follow) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{30}
+	return file_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Follow) GetTo() *Position {
@@ -2887,7 +3270,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +3282,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +3295,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{31}
+	return file_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OrderResult) GetCode() OrderResult_Code {
@@ -2947,7 +3330,7 @@ type BestiaState struct {
 
 func (x *BestiaState) Reset() {
 	*x = BestiaState{}
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3342,7 @@ func (x *BestiaState) String() string {
 func (*BestiaState) ProtoMessage() {}
 
 func (x *BestiaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3355,7 @@ func (x *BestiaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BestiaState.ProtoReflect.Descriptor instead.
 func (*BestiaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{32}
+	return file_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BestiaState) GetMaster() uint64 {
@@ -3001,7 +3384,7 @@ type TeamState struct {
 
 func (x *TeamState) Reset() {
 	*x = TeamState{}
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3396,7 @@ func (x *TeamState) String() string {
 func (*TeamState) ProtoMessage() {}
 
 func (x *TeamState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3409,7 @@ func (x *TeamState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeamState.ProtoReflect.Descriptor instead.
 func (*TeamState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{33}
+	return file_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TeamState) GetBestias() []uint64 {
@@ -3151,14 +3534,15 @@ const file_link_proto_rawDesc = "" +
 	"\x12CODE_STALE_SESSION\x10\x06\"1\n" +
 	"\rCommandNumber\x12\x12\n" +
 	"\x04life\x18\x01 \x01(\rR\x04life\x12\f\n" +
-	"\x01n\x18\x02 \x01(\x04R\x01n\"\xdf\x01\n" +
+	"\x01n\x18\x02 \x01(\x04R\x01n\"\xf5\x01\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
 	"\x06number\x18\x03 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x129\n" +
 	"\x05after\x18\x04 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x05after\x12\x16\n" +
 	"\x06region\x18\x05 \x01(\rR\x06region\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\fR\x05order\"\x9f\x03\n" +
+	"\x05order\x18\x06 \x01(\fR\x05order\x12\x14\n" +
+	"\x05stays\x18\a \x01(\bR\x05stays\"\x9f\x03\n" +
 	"\rCommandAnswer\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
@@ -3281,10 +3665,35 @@ const file_link_proto_rawDesc = "" +
 	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x1f\n" +
 	"\vprogress_mm\x18\x03 \x01(\rR\n" +
 	"progressMm\x12\x14\n" +
-	"\x05steps\x18\x04 \x01(\rR\x05steps\"H\n" +
+	"\x05steps\x18\x04 \x01(\rR\x05steps\"\xee\x01\n" +
 	"\x05Order\x126\n" +
-	"\x06follow\x18\x01 \x01(\v2\x1c.spatialcells.wire.v1.FollowH\x00R\x06followB\a\n" +
-	"\x05order\"y\n" +
+	"\x06follow\x18\x01 \x01(\v2\x1c.spatialcells.wire.v1.FollowH\x00R\x06follow\x125\n" +
+	"\x04pick\x18\x02 \x01(\v2\x1f.spatialcells.wire.v1.PickOrderH\x00R\x04pick\x129\n" +
+	"\areceive\x18\x03 \x01(\v2\x1d.spatialcells.wire.v1.ReceiveH\x00R\areceive\x122\n" +
+	"\x03dig\x18\x04 \x01(\v2\x1e.spatialcells.wire.v1.DigOrderH\x00R\x03digB\a\n" +
+	"\x05order\";\n" +
+	"\tPickOrder\x12.\n" +
+	"\x02at\x18\x01 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02at\"\xcc\x01\n" +
+	"\aReceive\x12\x1a\n" +
+	"\bmovement\x18\x01 \x01(\x06R\bmovement\x12.\n" +
+	"\x04item\x18\x02 \x01(\v2\x1a.spatialcells.wire.v1.ItemR\x04item\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x06R\x04from\x12.\n" +
+	"\x02at\x18\x04 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02at\x12\x19\n" +
+	"\bshown_as\x18\x05 \x01(\x06R\ashownAs\x12\x16\n" +
+	"\x06picked\x18\x06 \x01(\x06R\x06picked\"&\n" +
+	"\bDigOrder\x12\f\n" +
+	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y\"\xb6\x01\n" +
+	"\x0eInventoryState\x12\x14\n" +
+	"\x05moves\x18\x01 \x01(\x04R\x05moves\x120\n" +
+	"\x05items\x18\x02 \x03(\v2\x1a.spatialcells.wire.v1.ItemR\x05items\x122\n" +
+	"\x02in\x18\x03 \x03(\v2\".spatialcells.wire.v1.InEntryStateR\x02in\x12\x12\n" +
+	"\x04made\x18\x04 \x01(\x04R\x04made\x12\x14\n" +
+	"\x05ended\x18\x05 \x01(\x04R\x05ended\"R\n" +
+	"\fInEntryState\x12\x1a\n" +
+	"\bmovement\x18\x01 \x01(\x06R\bmovement\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x06R\x04from\x12\x12\n" +
+	"\x04void\x18\x03 \x01(\bR\x04void\"y\n" +
 	"\x06Follow\x12.\n" +
 	"\x02to\x18\x01 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02to\x12)\n" +
 	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x14\n" +
@@ -3317,7 +3726,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
@@ -3354,12 +3763,18 @@ var file_link_proto_goTypes = []any{
 	(*SessionState)(nil),     // 32: spatialcells.wire.v1.SessionState
 	(*PathState)(nil),        // 33: spatialcells.wire.v1.PathState
 	(*Order)(nil),            // 34: spatialcells.wire.v1.Order
-	(*Follow)(nil),           // 35: spatialcells.wire.v1.Follow
-	(*OrderResult)(nil),      // 36: spatialcells.wire.v1.OrderResult
-	(*BestiaState)(nil),      // 37: spatialcells.wire.v1.BestiaState
-	(*TeamState)(nil),        // 38: spatialcells.wire.v1.TeamState
-	(VanishReason)(0),        // 39: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 40: spatialcells.wire.v1.Position
+	(*PickOrder)(nil),        // 35: spatialcells.wire.v1.PickOrder
+	(*Receive)(nil),          // 36: spatialcells.wire.v1.Receive
+	(*DigOrder)(nil),         // 37: spatialcells.wire.v1.DigOrder
+	(*InventoryState)(nil),   // 38: spatialcells.wire.v1.InventoryState
+	(*InEntryState)(nil),     // 39: spatialcells.wire.v1.InEntryState
+	(*Follow)(nil),           // 40: spatialcells.wire.v1.Follow
+	(*OrderResult)(nil),      // 41: spatialcells.wire.v1.OrderResult
+	(*BestiaState)(nil),      // 42: spatialcells.wire.v1.BestiaState
+	(*TeamState)(nil),        // 43: spatialcells.wire.v1.TeamState
+	(VanishReason)(0),        // 44: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 45: spatialcells.wire.v1.Position
+	(*Item)(nil),             // 46: spatialcells.wire.v1.Item
 }
 var file_link_proto_depIdxs = []int32{
 	6,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
@@ -3367,7 +3782,7 @@ var file_link_proto_depIdxs = []int32{
 	9,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
 	7,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	39, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	44, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
 	12, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
 	13, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
 	17, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
@@ -3389,7 +3804,7 @@ var file_link_proto_depIdxs = []int32{
 	14, // 24: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
 	2,  // 25: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
 	14, // 26: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
-	40, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	45, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
 	3,  // 28: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
 	7,  // 29: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
 	7,  // 30: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
@@ -3401,14 +3816,22 @@ var file_link_proto_depIdxs = []int32{
 	29, // 36: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
 	7,  // 37: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
 	24, // 38: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	35, // 39: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
-	40, // 40: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
-	4,  // 41: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	40, // 39: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	35, // 40: spatialcells.wire.v1.Order.pick:type_name -> spatialcells.wire.v1.PickOrder
+	36, // 41: spatialcells.wire.v1.Order.receive:type_name -> spatialcells.wire.v1.Receive
+	37, // 42: spatialcells.wire.v1.Order.dig:type_name -> spatialcells.wire.v1.DigOrder
+	45, // 43: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
+	46, // 44: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
+	45, // 45: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
+	46, // 46: spatialcells.wire.v1.InventoryState.items:type_name -> spatialcells.wire.v1.Item
+	39, // 47: spatialcells.wire.v1.InventoryState.in:type_name -> spatialcells.wire.v1.InEntryState
+	45, // 48: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	4,  // 49: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -3436,6 +3859,9 @@ func file_link_proto_init() {
 	}
 	file_link_proto_msgTypes[29].OneofWrappers = []any{
 		(*Order_Follow)(nil),
+		(*Order_Pick)(nil),
+		(*Order_Receive)(nil),
+		(*Order_Dig)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3443,7 +3869,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   34,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -156,6 +156,8 @@ type Record struct {
 	Resting bool
 	// Blob is an encoded wire.Snapshot.
 	Blob []byte
+	// Contents are its items. Only StoreCreate and StoreWrite change them.
+	Contents Contents
 }
 
 // StoreOp is one operation on the store. Every operation is idempotent: it may be repeated until it is answered, and a
@@ -176,10 +178,19 @@ const (
 	// StoreSave replaces blob and resting of a record if its epoch equals Record.Epoch. Answer: OK, Conflict or Missing.
 	StoreSave
 	// StoreLoadRegion raises the fence of Region to RegionEpoch (refused with Conflict and the stored one if that is higher) and
-	// answers Records: all of that home that do not rest.
+	// answers Records: all of that home that do not rest, and Contents: those of its ground.
 	StoreLoadRegion
 	// StoreLoad answers the Record of Entity, or Missing.
 	StoreLoad
+	// StoreWrite carries out Change on the contents of Holder, if its record has exactly the epoch Expect (an entity) or the
+	// region's fence is exactly RegionEpoch (the ground), and Moves writes were made before. Moves rises by one. A repeat is
+	// known by Write and answers OK. Conflict answers Record (an entity, with its contents, without Blob) or RegionEpoch and
+	// Contents (the ground) as they are. Missing: there is no such record. Whoever writes twice to a
+	// holder waits for the first answer.
+	StoreWrite
+	// StorePeek answers the Contents of Holder, whoever has it: of a record, or of the ground (with RegionEpoch: its fence).
+	// Missing: there is no such record.
+	StorePeek
 )
 
 // StoreRequest asks the store for one operation.
@@ -200,6 +211,13 @@ type StoreRequest struct {
 	RegionEpoch uint64
 
 	Entity ecs.EntityID
+
+	// StoreWrite and StorePeek.
+	Holder Holder
+	Moves  uint64
+	Change *Change
+	// Write names a write over all its tries; never 0, never used twice for a holder.
+	Write uint64
 }
 
 // StoreCode is the outcome of a request.
@@ -231,6 +249,8 @@ type StoreAnswer struct {
 
 	Record  *Record
 	Records []Record
-	// RegionEpoch is the fence that refused a StoreLoadRegion.
+	// RegionEpoch is the fence that refused a StoreLoadRegion or a StoreWrite, or that a StorePeek found.
 	RegionEpoch uint64
+	// Contents of a ground, or what StorePeek found.
+	Contents *Contents
 }

@@ -1,0 +1,105 @@
+package zone
+
+import (
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// Items as the store keeps them. Each item has a serial and is in one place: with a holder, or between two of them in the
+// out entry of the one that it left. A holder is a durable entity, whose items are part of its record, or the ground of a
+// region, whose items are in the region's slot.
+//
+// A movement from one holder to another is three writes, each to one slot: take (the item goes from the source's items into
+// its out entries), put (into the target's items, with an in entry that remembers the movement), clear (out of the out
+// entries). A target that does not want the item writes an in entry that is void, and the source takes the item back. The
+// in entry stays until the source is known to have no out entry any more: whatever comes twice meets it. Whoever finds an
+// out entry finishes its movement.
+
+// Holder is who has items: an entity, or, with Entity 0, the ground of a region.
+type Holder struct {
+	Entity ecs.EntityID
+	Region torus.RegionPos // of the ground; zero for an entity
+}
+
+// OnGround reports whether the holder is the ground of a region.
+func (h Holder) OnGround() bool { return h.Entity == 0 }
+
+// Item is one that exists once. A stack is one item with a count.
+type Item struct {
+	Serial uint64 // never used twice, never 0
+	Kind   uint32
+	Count  uint32 // 1 or more
+}
+
+// Lying is where an item is on the ground, and the entity that shows it there. It is zero for items of entities.
+type Lying struct {
+	Entity ecs.EntityID
+	At     torus.Pos
+}
+
+// Held is an item of a holder.
+type Held struct {
+	Item
+	Lying Lying
+}
+
+// OutEntry is an item that left a holder, on its way to another one.
+type OutEntry struct {
+	Movement uint64 // never used twice, never 0
+	Item     Item
+	To       Holder
+	// Lying is where the item lies: on the ground that it is taken from as long as the movement is open, or, if To is a
+	// ground, where it will. Entity 0: it was not on the ground.
+	Lying Lying
+}
+
+// InEntry remembers a movement that came to a holder.
+type InEntry struct {
+	Movement uint64
+	From     Holder
+	Void     bool // the item was not taken in
+}
+
+// Edit is the state of one column of ground: how often it was dug. It only rises.
+type Edit struct {
+	X, Y  int64 // canonical metres
+	Depth uint32
+}
+
+// Contents are the items of a holder.
+type Contents struct {
+	// Moves counts the writes of the contents. A write names the count that it expects, so it is carried out once, and
+	// never after a later one.
+	Moves uint64
+	Items []Held     // by serial
+	Out   []OutEntry // by movement
+	In    []InEntry  // by movement
+	Edits []Edit     // by X, then Y; ground only
+	// Made and Ended count the serials that began and ended their existence at this holder: over all holders of a world,
+	// their difference is the number of items.
+	Made, Ended uint64
+}
+
+// Change is one atomic write to the contents of a holder. What it adds must not be there, what it removes must be.
+// A serial may be in AddItems and in RemoveItems: the item then is replaced.
+type Change struct {
+	AddItems    []Held
+	RemoveItems []uint64 // serials
+	AddOut      []OutEntry
+	RemoveOut   []uint64 // movements
+	AddIn       []InEntry
+	RemoveIn    []uint64 // movements
+	Edits       []Edit   // set
+	Made, Ended uint64   // added
+}
+
+const (
+	// MaxHeld bounds the items of an entity; the ground of a region may have MaxLying.
+	MaxHeld  = 64
+	MaxLying = 4096
+	// MaxOpen bounds the out entries of a holder, and MaxRemembered its in entries.
+	MaxOpen       = 64
+	MaxRemembered = 256
+	// MaxEdits bounds the dug columns of one region.
+	MaxEdits = 1 << 16
+)
