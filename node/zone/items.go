@@ -98,8 +98,8 @@ const (
 	MaxHeld  = 64
 	MaxLying = 4096
 	// MaxOpen bounds the out entries of a holder, and MaxRemembered its in entries.
-	MaxOpen       = 64
-	MaxRemembered = 256
+	MaxOpen       = 1024
+	MaxRemembered = 4096
 	// MaxEdits bounds the dug columns of one region.
 	MaxEdits = 1 << 16
 )
