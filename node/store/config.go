@@ -1,26 +1,16 @@
 package store
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/url"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-)
 
-// maxPasswordFile bounds the password file, in bytes.
-const maxPasswordFile = 4096
+	"github.com/spatialcells/spatialcells/node/store/connect"
+)
 
 // Options tune a Redis driver. The zero value has sensible ones, but no fence: only tools that own no session use it so.
 type Options struct {
@@ -40,8 +30,12 @@ type Options struct {
 	Workers int
 	// Batch bounds how many requests one worker sends at once. Default 64.
 	Batch int
-	// TLS is used with rediss:// URLs; nil trusts the machine's authorities.
-	TLS *tls.Config
+	// UsernameFile has the user's name; empty: the one in the URL, or the default user. Read anew for each connection.
+	UsernameFile string
+	// SentinelUsernameFile and SentinelPasswordFile are for sentinels that ask for credentials; empty: none.
+	SentinelUsernameFile, SentinelPasswordFile string
+	// CAFile has the authorities, as PEM, that may sign the store's certificate; empty: those that the machine trusts.
+	CAFile string
 	// Logger gets what operators should know; nil logs nothing.
 	Logger *slog.Logger
 	// Registerer gets the metrics; nil registers none.
@@ -70,78 +64,21 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// clientOptions says how to connect. The client never repeats a command by itself: repeats are the heart's decision.
-func clientOptions(rawURL, passwordFile string, o Options) (*redis.UniversalOptions, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "redis" && u.Scheme != "rediss") {
-		return nil, errors.New("store URL is not of the form redis://host:port or rediss://host:port")
-	}
-	if _, set := u.User.Password(); set {
-		return nil, errors.New("store URL has a password in it: put it into a file and name that")
-	}
-	db, err := database(u.Path)
+// clientOptions says how the driver connects: each connection compares the clock with the fence at each write.
+func clientOptions(url, passwordFile string, o Options) (*redis.UniversalOptions, error) {
+	c, err := connect.Files{
+		Username: o.UsernameFile, Password: passwordFile, CA: o.CAFile,
+		SentinelUsername: o.SentinelUsernameFile, SentinelPassword: o.SentinelPasswordFile,
+	}.Config(url)
 	if err != nil {
 		return nil, err
 	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
+	c.Timeout = o.Timeout
+	c.Wrap = func(conn net.Conn) net.Conn { return &fencedConn{Conn: conn, options: o} }
+	opts, err := c.Options()
+	if err != nil {
+		return nil, err
 	}
-	if u.Scheme == "rediss" && o.TLS == nil {
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	opts := &redis.UniversalOptions{
-		Addrs:                    []string{net.JoinHostPort(u.Hostname(), port)},
-		DB:                       db,
-		Protocol:                 2,
-		MaxRetries:               -1,
-		DialerRetries:            1,
-		DialTimeout:              o.Timeout,
-		ReadTimeout:              o.Timeout,
-		WriteTimeout:             o.Timeout,
-		PoolTimeout:              o.Timeout,
-		ContextTimeoutEnabled:    true,
-		PoolSize:                 o.Workers + 1 + tokenUses,
-		PipelinePoolSize:         -1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		CredentialsProviderContext: func(context.Context) (string, string, error) {
-			password, err := readPassword(passwordFile)
-			return u.User.Username(), password, err
-		},
-	}
-	opts.Dialer = fencedDialer(o, u.Scheme == "rediss")
+	opts.PoolSize = o.Workers + 1 + tokenUses
 	return opts, nil
-}
-
-// database reads the number of the database from the path of a URL; without one it is 0.
-func database(path string) (int, error) {
-	if path == "" || path == "/" {
-		return 0, nil
-	}
-	db, err := strconv.ParseUint(path[1:], 10, 16)
-	if err != nil {
-		return 0, fmt.Errorf("store URL names database %q: use a number", path[1:])
-	}
-	return int(db), nil
-}
-
-// readPassword reads a password from a file, anew for each connection, so that it may be changed. No file: no password.
-func readPassword(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the store's password: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading the store's password: %w", err)
-	case len(b) > maxPasswordFile:
-		return "", fmt.Errorf("password file %s is larger than %d bytes", path, maxPasswordFile)
-	}
-	return string(bytes.TrimRight(b, "\r\n")), nil
 }

@@ -23,17 +23,17 @@ type Driver interface {
 }
 
 // Open makes the driver that url names: "memory" (kept by this process alone, lost with it), "redis://host:port",
-// or "rediss://host:port" for TLS. It does not wait for the store to be reachable. See New for the other parameters.
+// "rediss://host:port" for TLS, or "redis+sentinel://host:port,host:port/primary-name". It does not wait for the store to be reachable. See New for the other parameters.
 func Open(
 	ctx context.Context, url, passwordFile string, deliver func(zone.StoreAnswer), opts Options,
 ) (Driver, error) {
 	switch {
 	case url == "memory":
 		return Local(&Memory{}, deliver), nil
-	case strings.HasPrefix(url, "redis://"), strings.HasPrefix(url, "rediss://"):
+	case strings.HasPrefix(url, "redis"):
 		return New(ctx, url, passwordFile, deliver, opts)
 	}
-	return nil, fmt.Errorf("store %q is unknown: use memory, redis://host:port or rediss://host:port", url)
+	return nil, fmt.Errorf("store %q is unknown: use memory, redis://host:port, rediss://host:port or redis+sentinel://host:port/primary-name", url)
 }
 
 // Local makes a driver of a store in memory. It answers within Submit.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"time"
@@ -38,40 +37,9 @@ func (o Options) awaitFence(ctx context.Context) error {
 	return nil
 }
 
-// fencedDialer makes connections that compare the clock with the fence once more at each write to the socket: between a
-// worker's own look and the socket there may be the dialling of a new connection, or a pause of the whole process.
-func fencedDialer(o Options, secure bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dialer := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}
-		conn, err := dialer.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		conn = &fencedConn{Conn: conn, options: o}
-		if !secure {
-			return conn, nil
-		}
-		return secured(ctx, conn, addr, o.TLS)
-	}
-}
-
-func secured(ctx context.Context, conn net.Conn, addr string, config *tls.Config) (net.Conn, error) {
-	config = config.Clone()
-	if config.ServerName == "" {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		config.ServerName = host
-	}
-	c := tls.Client(conn, config)
-	if err := c.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return c, nil
-}
-
-// fencedConn writes nothing at or after the deadline.
+// fencedConn writes nothing at or after the deadline. It compares the clock with the fence once more at each write to the
+// socket: between a worker's own look and the socket there may be the dialling of a new connection, or a pause of the whole
+// process.
 type fencedConn struct {
 	net.Conn
 	options Options
