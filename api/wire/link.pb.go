@@ -1373,9 +1373,7 @@ type Command struct {
 	// Index of the target's home region, as the sender believes.
 	Region uint32 `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
 	// An Order, encoded.
-	Order []byte `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
-	// The target never leaves its region: its holder who has no such entity knows that it is no more, and refuses.
-	Stays         bool `protobuf:"varint,7,opt,name=stays,proto3" json:"stays,omitempty"`
+	Order         []byte `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1450,13 +1448,6 @@ func (x *Command) GetOrder() []byte {
 		return x.Order
 	}
 	return nil
-}
-
-func (x *Command) GetStays() bool {
-	if x != nil {
-		return x.Stays
-	}
-	return false
 }
 
 type CommandAnswer struct {
@@ -3057,8 +3048,8 @@ func (x *DigOrder) GetY() uint32 {
 	return 0
 }
 
-// InventoryState are the contents of an entity while it is handed over.
-type InventoryState struct {
+// ContentsState is what an entity carries, as the store has it, while the entity is handed over. Nothing is on its way then.
+type ContentsState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Moves         uint64                 `protobuf:"varint,1,opt,name=moves,proto3" json:"moves,omitempty"`
 	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
@@ -3069,20 +3060,20 @@ type InventoryState struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *InventoryState) Reset() {
-	*x = InventoryState{}
+func (x *ContentsState) Reset() {
+	*x = ContentsState{}
 	mi := &file_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *InventoryState) String() string {
+func (x *ContentsState) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*InventoryState) ProtoMessage() {}
+func (*ContentsState) ProtoMessage() {}
 
-func (x *InventoryState) ProtoReflect() protoreflect.Message {
+func (x *ContentsState) ProtoReflect() protoreflect.Message {
 	mi := &file_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3094,40 +3085,40 @@ func (x *InventoryState) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use InventoryState.ProtoReflect.Descriptor instead.
-func (*InventoryState) Descriptor() ([]byte, []int) {
+// Deprecated: Use ContentsState.ProtoReflect.Descriptor instead.
+func (*ContentsState) Descriptor() ([]byte, []int) {
 	return file_link_proto_rawDescGZIP(), []int{33}
 }
 
-func (x *InventoryState) GetMoves() uint64 {
+func (x *ContentsState) GetMoves() uint64 {
 	if x != nil {
 		return x.Moves
 	}
 	return 0
 }
 
-func (x *InventoryState) GetItems() []*Item {
+func (x *ContentsState) GetItems() []*Item {
 	if x != nil {
 		return x.Items
 	}
 	return nil
 }
 
-func (x *InventoryState) GetIn() []*InEntryState {
+func (x *ContentsState) GetIn() []*InEntryState {
 	if x != nil {
 		return x.In
 	}
 	return nil
 }
 
-func (x *InventoryState) GetMade() uint64 {
+func (x *ContentsState) GetMade() uint64 {
 	if x != nil {
 		return x.Made
 	}
 	return 0
 }
 
-func (x *InventoryState) GetEnded() uint64 {
+func (x *ContentsState) GetEnded() uint64 {
 	if x != nil {
 		return x.Ended
 	}
@@ -3534,15 +3525,14 @@ const file_link_proto_rawDesc = "" +
 	"\x12CODE_STALE_SESSION\x10\x06\"1\n" +
 	"\rCommandNumber\x12\x12\n" +
 	"\x04life\x18\x01 \x01(\rR\x04life\x12\f\n" +
-	"\x01n\x18\x02 \x01(\x04R\x01n\"\xf5\x01\n" +
+	"\x01n\x18\x02 \x01(\x04R\x01n\"\xdf\x01\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
 	"\x06number\x18\x03 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x129\n" +
 	"\x05after\x18\x04 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x05after\x12\x16\n" +
 	"\x06region\x18\x05 \x01(\rR\x06region\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\fR\x05order\x12\x14\n" +
-	"\x05stays\x18\a \x01(\bR\x05stays\"\x9f\x03\n" +
+	"\x05order\x18\x06 \x01(\fR\x05order\"\x9f\x03\n" +
 	"\rCommandAnswer\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\x06R\x06target\x12;\n" +
@@ -3683,8 +3673,8 @@ const file_link_proto_rawDesc = "" +
 	"\x06picked\x18\x06 \x01(\x06R\x06picked\"&\n" +
 	"\bDigOrder\x12\f\n" +
 	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
-	"\x01y\x18\x02 \x01(\rR\x01y\"\xb6\x01\n" +
-	"\x0eInventoryState\x12\x14\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y\"\xb5\x01\n" +
+	"\rContentsState\x12\x14\n" +
 	"\x05moves\x18\x01 \x01(\x04R\x05moves\x120\n" +
 	"\x05items\x18\x02 \x03(\v2\x1a.spatialcells.wire.v1.ItemR\x05items\x122\n" +
 	"\x02in\x18\x03 \x03(\v2\".spatialcells.wire.v1.InEntryStateR\x02in\x12\x12\n" +
@@ -3766,7 +3756,7 @@ var file_link_proto_goTypes = []any{
 	(*PickOrder)(nil),        // 35: spatialcells.wire.v1.PickOrder
 	(*Receive)(nil),          // 36: spatialcells.wire.v1.Receive
 	(*DigOrder)(nil),         // 37: spatialcells.wire.v1.DigOrder
-	(*InventoryState)(nil),   // 38: spatialcells.wire.v1.InventoryState
+	(*ContentsState)(nil),    // 38: spatialcells.wire.v1.ContentsState
 	(*InEntryState)(nil),     // 39: spatialcells.wire.v1.InEntryState
 	(*Follow)(nil),           // 40: spatialcells.wire.v1.Follow
 	(*OrderResult)(nil),      // 41: spatialcells.wire.v1.OrderResult
@@ -3823,8 +3813,8 @@ var file_link_proto_depIdxs = []int32{
 	45, // 43: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
 	46, // 44: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
 	45, // 45: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
-	46, // 46: spatialcells.wire.v1.InventoryState.items:type_name -> spatialcells.wire.v1.Item
-	39, // 47: spatialcells.wire.v1.InventoryState.in:type_name -> spatialcells.wire.v1.InEntryState
+	46, // 46: spatialcells.wire.v1.ContentsState.items:type_name -> spatialcells.wire.v1.Item
+	39, // 47: spatialcells.wire.v1.ContentsState.in:type_name -> spatialcells.wire.v1.InEntryState
 	45, // 48: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
 	4,  // 49: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
 	50, // [50:50] is the sub-list for method output_type

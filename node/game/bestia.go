@@ -76,7 +76,7 @@ func (g *Game) call(id ecs.EntityID, team *Team) {
 	team.to = to
 	for i, m := range team.Members {
 		if !m.settled {
-			_ = g.env.Command(id, m.Bestia, m.Home, &wire.Order{Order: &wire.Order_Follow{Follow: &wire.Follow{
+			_, _ = g.env.Command(id, m.Bestia, m.Home, &wire.Order{Order: &wire.Order_Follow{Follow: &wire.Follow{
 				To: WirePosition(to), SpeedMmPerTick: uint32(path.Speed), Place: uint32(i),
 			}}})
 		}

@@ -19,6 +19,9 @@ const (
 	NumberPath     = 2
 	NumberVisual   = 3
 	NumberStamina  = 5
+
+	NumberInventory = 6
+	NumberItem      = 7
 )
 
 // Position is where an entity stands: canonical metres.
@@ -72,6 +75,9 @@ type Components struct {
 	Calls    *ecs.Store[route.Log]
 	Bestia   *ecs.Store[Bestia]
 	Team     *ecs.Store[Team]
+
+	Inventory *ecs.Store[Inventory]
+	Lies      *ecs.Store[Lies]
 }
 
 const (
@@ -91,6 +97,12 @@ func Register(w *ecs.World, g torus.Grid) *Components {
 		Calls:    ecs.Register[route.Log](w, ecs.Meta{Name: "calls", Durable: true}),
 		Bestia:   ecs.Register[Bestia](w, ecs.Meta{Name: "bestia", Durable: true}),
 		Team:     ecs.Register[Team](w, ecs.Meta{Name: "team", Durable: true}),
+		Inventory: ecs.Register[Inventory](w, ecs.Meta{
+			Name: "inventory", Sync: "Inventory", Audience: ecs.OwnerOnly, NotHandedOver: "it shows the contents, which are handed over",
+		}),
+		Lies: ecs.Register[Lies](w, ecs.Meta{
+			Name: "lies", Sync: "Item", Audience: ecs.PublicInRange, NotHandedOver: "what lies stays in its region, whose heir reads it from the store",
+		}),
 	}
 	c.Position.HandOver(encodePosition, func(b []byte, p *Position) error { return decodePosition(g, b, p) })
 	c.Path.HandOver(encodePath, func(b []byte, p *Path) error { return decodePath(g, b, p) })

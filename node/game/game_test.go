@@ -22,7 +22,11 @@ type stage struct {
 	offside func(ecs.EntityID, torus.Pos) bool
 
 	commands []command
-	refuse   error // what Command answers
+	refuse   error // what Command, Move and Rewrite answer
+
+	awaited  []route.Waiting
+	moves    [][3]uint64 // from, serial, to
+	rewrites []Rewrite
 }
 
 type command struct {
@@ -54,9 +58,26 @@ func (s *stage) Emit(_ ecs.EntityID, event *wire.EntityEvent) {
 	s.said = append(s.said, event.GetSaid().GetText())
 }
 
-func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) error {
+func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) (route.Number, error) {
 	s.commands = append(s.commands, command{from, to, home, order})
-	return s.refuse
+	return route.Number{N: uint64(len(s.commands))}, s.refuse
+}
+
+func (s *stage) Await(w route.Waiting) { s.awaited = append(s.awaited, w) }
+
+func (s *stage) Ground(at torus.Pos) (ecs.EntityID, int) {
+	home := s.grid.RegionIndexOf(at)
+	return ecs.EntityID(1<<63 | home), home
+}
+
+func (s *stage) Move(from ecs.EntityID, serial uint64, to ecs.EntityID, _ int, _ torus.Pos) (uint64, error) {
+	s.moves = append(s.moves, [3]uint64{uint64(from), serial, uint64(to)})
+	return uint64(len(s.moves)), s.refuse
+}
+
+func (s *stage) Rewrite(_ ecs.EntityID, w Rewrite) (uint64, error) {
+	s.rewrites = append(s.rewrites, w)
+	return uint64(len(s.rewrites)), s.refuse
 }
 
 func (s *stage) Teleport(id ecs.EntityID, to torus.Pos) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game/motion"
+	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -33,7 +34,8 @@ type Env interface {
 	// Command sends an order from an entity to another one, wherever that lives; home is the index of its home region as far
 	// as the sender knows. The target obeys once, in the order in which it was commanded; Obeyed or Unreachable will say how
 	// it came out. The error is that too many are unanswered: then nothing is sent. Not to be called within a query.
-	Command(from, to ecs.EntityID, home int, order *wire.Order) error
+	Command(from, to ecs.EntityID, home int, order *wire.Order) (route.Number, error)
+	ItemEnv
 	// Failed: a system panicked on an entity. The entity is left out this tick, the others go on.
 	Failed(system string, id ecs.EntityID, cause any)
 }
@@ -173,7 +175,7 @@ func (g *Game) Wake(id ecs.EntityID) {
 	}
 }
 
-// Act carries out a client's input on its entity.
+// Act carries out a client's input on its entity; nil: what was awaited will tell the result.
 func (g *Game) Act(id ecs.EntityID, in *wire.Input) *wire.InputResult {
 	switch a := in.Action.(type) {
 	case *wire.Input_Move:
@@ -185,6 +187,9 @@ func (g *Game) Act(id ecs.EntityID, in *wire.Input) *wire.InputResult {
 	case *wire.Input_Say:
 		g.env.Emit(id, &wire.EntityEvent{Event: &wire.EntityEvent_Said{Said: &wire.Said{Text: a.Say.Text}}})
 		return result(in, nil)
+	}
+	if MovesItems(in) {
+		return g.handle(id, in)
 	}
 	return result(in, fmt.Errorf("an input without an action this version knows"))
 }
@@ -275,6 +280,7 @@ type Encoder struct {
 	path    wire.ComponentUpdate_Path
 	visual  wire.ComponentUpdate_Visual
 	stamina wire.ComponentUpdate_Stamina
+	item    wire.ComponentUpdate_Item
 }
 
 // NewEncoder returns an encoder for the game's components.
@@ -285,6 +291,7 @@ func NewEncoder(g *Game) *Encoder {
 		path:    wire.ComponentUpdate_Path{Path: &wire.Path{}},
 		visual:  wire.ComponentUpdate_Visual{Visual: &wire.Visual{}},
 		stamina: wire.ComponentUpdate_Stamina{Stamina: &wire.Stamina{}},
+		item:    wire.ComponentUpdate_Item{Item: &wire.Item{}},
 	}
 }
 
@@ -319,6 +326,23 @@ func (e *Encoder) AppendComponent(dst []byte, id ecs.EntityID, number int) []byt
 		}
 		e.stamina.Stamina.Current, e.stamina.Stamina.Max = s.Current, s.Max
 		e.update.Component = &e.stamina
+	case NumberInventory:
+		inv := e.game.Inventory.Get(id)
+		if inv == nil {
+			return dst
+		}
+		m := &wire.Inventory{}
+		for _, item := range inv.Items {
+			m.Items = append(m.Items, WireItem(item))
+		}
+		e.update.Component = &wire.ComponentUpdate_Inventory{Inventory: m}
+	case NumberItem:
+		l := e.game.Lies.Get(id)
+		if l == nil {
+			return dst
+		}
+		wireItem(e.item.Item, l.Item)
+		e.update.Component = &e.item
 	default:
 		return dst
 	}
@@ -339,9 +363,16 @@ func (e *Encoder) AudienceOf(number int, hasAccount bool) ecs.Audience {
 		return e.game.Visual.Meta().AudienceOf(hasAccount)
 	case NumberStamina:
 		return e.game.Stamina.Meta().AudienceOf(hasAccount)
+	case NumberInventory:
+		return e.game.Inventory.Meta().AudienceOf(hasAccount)
+	case NumberItem:
+		return e.game.Lies.Meta().AudienceOf(hasAccount)
 	}
 	return ecs.None
 }
 
 // Numbers are the components that are shown to anybody, in the order of a snapshot.
-var Numbers = [...]int{NumberVisual, NumberPosition, NumberPath, NumberStamina}
+var Numbers = [...]int{NumberVisual, NumberPosition, NumberPath, NumberItem, NumberStamina, NumberInventory}
+
+// OwnerNumbers is the mask of those that only the entity's own account gets: whoever attaches to it needs them all.
+const OwnerNumbers = 1<<NumberStamina | 1<<NumberInventory

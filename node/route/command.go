@@ -149,6 +149,12 @@ func (q *CommandQueue) Answer(target uint64, number Number) bool {
 	return true
 }
 
+// Has reports whether a command is unanswered.
+func (q *CommandQueue) Has(target uint64, number Number) bool {
+	t := q.Target(target)
+	return t != nil && slices.ContainsFunc(t.open, func(c Command) bool { return c.Number == number })
+}
+
 // Drop gives up all that is open to a target and returns how many commands that were.
 func (q *CommandQueue) Drop(target uint64) (dropped int) {
 	q.targets = slices.DeleteFunc(q.targets, func(t Target) bool {

@@ -13,7 +13,7 @@ const (
 )
 
 // Busy: as many senders are remembered as may be, none of them idle. Only CommandLog.Judge says so.
-const Busy = Foreign + 1
+const Busy = Pending + 1
 
 // CommandLog remembers the last number that an entity executed for each sender. The zero value is ready for use.
 type CommandLog struct {

@@ -3,6 +3,8 @@ package route
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -22,6 +24,8 @@ const (
 	Gap
 	// Foreign: it belongs to an older login.
 	Foreign
+	// Pending: it was executed, and its result is not known yet.
+	Pending
 )
 
 // Log remembers what an entity executed for the session of its account. The zero Log belongs to no login.
@@ -29,6 +33,16 @@ type Log struct {
 	login   uint64
 	last    uint64
 	results [Window][]byte // of number n at n % Window
+	waiting []Waiting      // by Call
+}
+
+// Waiting is a call that was executed and whose result is not known yet, and what will tell it: the answer to a command to
+// Target, or a Movement.
+type Waiting struct {
+	Call     uint64
+	Target   uint64
+	Command  Number
+	Movement uint64
 }
 
 // Login begins the numbering of a fresh login, or goes on with the current one. Numbers up to acked are taken as done:
@@ -42,6 +56,7 @@ func (l *Log) Login(epoch, acked uint64) (last uint64, ok bool) {
 		*l = Log{login: epoch}
 	}
 	l.last = max(l.last, acked)
+	l.waiting = slices.DeleteFunc(l.waiting, func(w Waiting) bool { return w.Call <= acked })
 	return l.last, true
 }
 
@@ -56,6 +71,8 @@ func (l *Log) Judge(login, number uint64) Verdict {
 	switch {
 	case login != l.login || number == 0:
 		return Foreign
+	case number <= l.last && slices.ContainsFunc(l.waiting, func(w Waiting) bool { return w.Call == number }):
+		return Pending
 	case number <= l.last:
 		return Repeat
 	case number == l.last+1:
@@ -74,6 +91,28 @@ func (l *Log) Done(number uint64, result []byte) {
 	l.results[number%Window] = result
 }
 
+// Wait records that the next call, w.Call, was executed and that its result will be told.
+func (l *Log) Wait(w Waiting) {
+	l.Done(w.Call, nil)
+	l.waiting = append(l.waiting, w)
+}
+
+// Waiting are the calls whose results are not known yet, by number. The caller must not change them.
+func (l *Log) Waiting() []Waiting { return l.waiting }
+
+// Tell records the result of a call that was waiting; false: it is none.
+func (l *Log) Tell(number uint64, result []byte) bool {
+	i := slices.IndexFunc(l.waiting, func(w Waiting) bool { return w.Call == number })
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	if number+Window > l.last {
+		l.results[number%Window] = result
+	}
+	return true
+}
+
 // Result is what the call of that number came to; nil if it is too old to be remembered, which no sender that keeps to
 // the window can ask for.
 func (l *Log) Result(number uint64) []byte {
@@ -87,6 +126,8 @@ const (
 	logLogin  = protowire.Number(1)
 	logLast   = protowire.Number(2)
 	logResult = protowire.Number(3)
+	// logWaiting is packed: call, target, life and number of the command, movement.
+	logWaiting = protowire.Number(4)
 	// maxResult bounds one result when a log is read from outside.
 	maxResult = 4 << 10
 )
@@ -103,7 +144,33 @@ func (l *Log) Append(dst []byte) []byte {
 		dst = protowire.AppendTag(dst, logResult, protowire.BytesType)
 		dst = protowire.AppendBytes(dst, l.results[(l.last+1+i)%Window])
 	}
+	for _, w := range l.waiting {
+		dst = protowire.AppendTag(dst, logWaiting, protowire.BytesType)
+		dst = protowire.AppendBytes(dst, w.append(nil))
+	}
 	return dst
+}
+
+func (w Waiting) append(dst []byte) []byte {
+	for _, v := range [...]uint64{w.Call, w.Target, uint64(w.Command.Life), w.Command.N, w.Movement} {
+		dst = protowire.AppendVarint(dst, v)
+	}
+	return dst
+}
+
+func decodeWaiting(b []byte) (Waiting, error) {
+	var v [5]uint64
+	for i := range v {
+		x, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return Waiting{}, errLog
+		}
+		v[i], b = x, b[n:]
+	}
+	if len(b) > 0 || v[0] == 0 || v[2] > math.MaxUint32 {
+		return Waiting{}, errLog
+	}
+	return Waiting{v[0], v[1], Number{uint32(v[2]), v[3]}, v[4]}, nil
 }
 
 // Decode replaces the log by an encoded one.
@@ -126,6 +193,15 @@ func (l *Log) Decode(b []byte) error {
 			if r, n = protowire.ConsumeBytes(b); n >= 0 {
 				results = append(results, append([]byte(nil), r...))
 			}
+		case num == logWaiting && typ == protowire.BytesType:
+			var f []byte
+			if f, n = protowire.ConsumeBytes(b); n >= 0 {
+				w, err := decodeWaiting(f)
+				if err != nil {
+					return err
+				}
+				out.waiting = append(out.waiting, w)
+			}
 		default:
 			n = protowire.ConsumeFieldValue(num, typ, b)
 		}
@@ -133,6 +209,9 @@ func (l *Log) Decode(b []byte) error {
 			return errLog
 		}
 		b = b[n:]
+	}
+	if len(out.waiting) > Window {
+		return fmt.Errorf("%w: %d calls wait", errLog, len(out.waiting))
 	}
 	if len(results) != Window {
 		return fmt.Errorf("%w: %d results, want %d", errLog, len(results), Window)

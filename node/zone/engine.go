@@ -64,6 +64,8 @@ type Engine struct {
 	notes   []string
 
 	stopping bool
+	// awaySince is the tick since which the store has answered nothing but that it is not available; 0: it answers.
+	awaySince int64
 }
 
 // peer is what the engine knows of another session. It knows itself as a peer that is always up.
@@ -436,11 +438,15 @@ func (e *Engine) storeAnswered(a *StoreAnswer) {
 		return
 	}
 	if a.Code == StoreUnavailable {
+		if e.awaySince == 0 {
+			e.awaySince = e.tick
+		}
 		e.stats.StoreRetries++
 		p.retry = e.tick + storeRetryTicks
 		e.pending[a.ID] = p
 		return
 	}
+	e.awaySince = 0
 	delete(e.pending, a.ID)
 	p.done(*a)
 }

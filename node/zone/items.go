@@ -1,7 +1,12 @@
 package zone
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -24,12 +29,8 @@ type Holder struct {
 // OnGround reports whether the holder is the ground of a region.
 func (h Holder) OnGround() bool { return h.Entity == 0 }
 
-// Item is one that exists once. A stack is one item with a count.
-type Item struct {
-	Serial uint64 // never used twice, never 0
-	Kind   uint32
-	Count  uint32 // 1 or more
-}
+// Item is one that exists once.
+type Item = game.Item
 
 // Lying is where an item is on the ground, and the entity that shows it there. It is zero for items of entities.
 type Lying struct {
@@ -95,7 +96,7 @@ type Change struct {
 
 const (
 	// MaxHeld bounds the items of an entity; the ground of a region may have MaxLying.
-	MaxHeld  = 64
+	MaxHeld  = game.MaxHeld
 	MaxLying = 4096
 	// MaxOpen bounds the out entries of a holder, and MaxRemembered its in entries.
 	MaxOpen       = 1024
@@ -103,3 +104,69 @@ const (
 	// MaxEdits bounds the dug columns of one region.
 	MaxEdits = 1 << 16
 )
+
+// ErrChange: a change does not fit the contents: what it adds is there, or what it removes is not.
+var ErrChange = errors.New("a change that does not fit what is there")
+
+// Apply carries out a change that fits; on ErrChange nothing has changed. Moves does not rise.
+func (c *Contents) Apply(ch *Change) error {
+	next := *c
+	var fits [4]bool
+	next.Items, fits[0] = patch(c.Items, ch.RemoveItems, ch.AddItems, func(h *Held) uint64 { return h.Serial })
+	next.Out, fits[1] = patch(c.Out, ch.RemoveOut, ch.AddOut, func(o *OutEntry) uint64 { return o.Movement })
+	next.In, fits[2] = patch(c.In, ch.RemoveIn, ch.AddIn, func(i *InEntry) uint64 { return i.Movement })
+	next.Edits = setEdits(c.Edits, ch.Edits)
+	fits[3] = len(next.Edits) <= MaxEdits
+	if slices.Contains(fits[:], false) {
+		return ErrChange
+	}
+	next.Made, next.Ended = c.Made+ch.Made, c.Ended+ch.Ended
+	*c = next
+	return nil
+}
+
+// patch returns a list, sorted by key, without what is removed and with what is added; false if that does not fit. The list
+// itself stays as it is.
+func patch[T any](list []T, remove []uint64, add []T, key func(*T) uint64) ([]T, bool) {
+	if len(remove) == 0 && len(add) == 0 {
+		return list, true
+	}
+	find := func(in []T, k uint64) (int, bool) {
+		return slices.BinarySearchFunc(in, k, func(x T, k uint64) int { return cmp.Compare(key(&x), k) })
+	}
+	next := make([]T, len(list), len(list)+len(add))
+	copy(next, list)
+	for _, k := range remove {
+		i, found := find(next, k)
+		if !found {
+			return nil, false
+		}
+		next = slices.Delete(next, i, i+1)
+	}
+	for _, x := range add {
+		i, found := find(next, key(&x))
+		if found || key(&x) == 0 {
+			return nil, false
+		}
+		next = slices.Insert(next, i, x)
+	}
+	return next, true
+}
+
+func setEdits(list, set []Edit) []Edit {
+	if len(set) == 0 {
+		return list
+	}
+	next := slices.Clone(list)
+	for _, e := range set {
+		i, found := slices.BinarySearchFunc(next, e, compareEdits)
+		if found {
+			next[i] = e
+		} else {
+			next = slices.Insert(next, i, e)
+		}
+	}
+	return next
+}
+
+func compareEdits(a, b Edit) int { return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y)) }

@@ -15,6 +15,7 @@ import (
 	"github.com/spatialcells/spatialcells/node/handoff"
 	"github.com/spatialcells/spatialcells/node/interest"
 	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -83,6 +84,9 @@ type sim struct {
 	regions  []*region // by index; nil: not ours
 	learned  []learned // by region
 	commands commands
+	contents *ecs.Store[holding]
+	carrying *ecs.Query
+	awaited  *route.Waiting // what the input that is being carried out waits for
 
 	scratch    []byte
 	scratch2   []byte
@@ -102,6 +106,7 @@ func newSim(e *Engine) (*sim, error) {
 	s.saving = ecs.Register[saving](s.world, ecs.Meta{Name: "saving", NotHandedOver: "the new owner claims the record for itself"})
 	s.foreign = ecs.Register[foreign](s.world, ecs.Meta{Name: "foreign", NotHandedOver: "its bytes are handed on as they are, each under its own name"})
 	s.registerCommands()
+	s.registerItems()
 	s.mine = ecs.NewQuery(s.world).With(s.authority).IncludeFrozen()
 	s.savable = ecs.NewQuery(s.world).With(s.saving).IncludeFrozen()
 	s.connected = ecs.NewQuery(s.world).With(s.game.Session)
@@ -124,6 +129,7 @@ func (s *sim) run() {
 	s.handOver()
 	s.sendCommands()
 	s.loseSessions()
+	s.sweepItems()
 	s.save()
 	s.stepRegions()
 	s.known.Expire(s.tick)
@@ -231,7 +237,10 @@ func (s *sim) adopt(id ecs.EntityID, epoch ecs.Epoch, home torus.RegionPos, rese
 		s.byAccount[acc.ID] = id
 	}
 	s.expectAnswers(id)
-	s.queue(id).changed = 1 << game.NumberStamina // whoever joins an audience gets the current values
+	if hd := s.contents.Get(id); hd != nil {
+		s.show(id, hd)
+	}
+	s.queue(id).changed = game.OwnerNumbers // whoever joins an audience gets the current values
 	if !partition.MayStand(s.grid, s.grid.ChunkOf(at), home) {
 		s.offside = append(s.offside, id)
 	}

@@ -93,9 +93,21 @@ func (s *sim) judge(id ecs.EntityID, c *wire.Call, answer *wire.CallAnswer) {
 	}
 	switch log.Judge(c.LoginEpoch, c.Number) {
 	case route.Execute:
+		in, err := readInput(c.Input)
+		if err == nil && game.MovesItems(in) && !s.mayStart(id) {
+			s.stats.CallsWait++
+			answer.Code = wire.CallAnswer_CODE_WAIT
+			return
+		}
 		s.at(Happened{Point: CallExecuted, Entity: id, Epoch: s.authority.Get(id).epoch, Account: c.Account, Sender: c.LoginEpoch, Number: c.Number})
-		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, s.execute(id, log, c)
 		s.stats.CallsDone++
+		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, s.execute(id, log, c.Number, in, err)
+		if answer.Result == nil { // it will be told
+			answer.Code = wire.CallAnswer_CODE_WAIT
+		}
+	case route.Pending:
+		s.stats.CallsWait++
+		answer.Code = wire.CallAnswer_CODE_WAIT
 	case route.Repeat:
 		s.at(Happened{Point: CallRepeated, Entity: id, Account: c.Account, Number: c.Number})
 		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, log.Result(c.Number)
@@ -109,22 +121,35 @@ func (s *sim) judge(id ecs.EntityID, c *wire.Call, answer *wire.CallAnswer) {
 	}
 }
 
-func (s *sim) execute(id ecs.EntityID, log *route.Log, c *wire.Call) []byte {
+func readInput(b []byte) (*wire.Input, error) {
 	in := &wire.Input{}
-	var res *wire.InputResult
-	if err := proto.Unmarshal(c.Input, in); err != nil {
-		res = &wire.InputResult{Code: wire.InputResult_CODE_INVALID, Detail: "the input is malformed"}
-	} else {
+	return in, proto.Unmarshal(b, in)
+}
+
+// execute carries an input out and returns its result; nil: it waits for one.
+func (s *sim) execute(id ecs.EntityID, log *route.Log, number uint64, in *wire.Input, malformed error) []byte {
+	res := &wire.InputResult{Code: wire.InputResult_CODE_INVALID, Detail: "the input is malformed"}
+	if malformed == nil {
+		s.awaited = nil
 		res = s.game.Act(id, in)
 	}
-	res.Number = c.Number
+	s.dirty(id)
+	if res == nil {
+		w := *s.awaited
+		w.Call = number
+		log.Wait(w)
+		return nil
+	}
+	res.Number = number
+	b := encodeResult(res)
+	log.Done(number, b)
+	return b
+}
+
+func encodeResult(res *wire.InputResult) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(res)
 	if err != nil {
 		panic("zone: encoding a result: " + err.Error())
-	}
-	log.Done(c.Number, b)
-	if sv := s.saving.Get(id); sv != nil {
-		sv.dirty = true
 	}
 	return b
 }
@@ -191,7 +216,7 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_AttachAnswer{AttachAnswer: a}})
 	s.tell(id) // what is untold belongs to the observers of before
 	s.snapshotTo(s.peer(from), id)
-	s.queue(id).changed |= 1 << game.NumberStamina
+	s.queue(id).changed |= game.OwnerNumbers
 	if sv := s.saving.Get(id); sv != nil {
 		sv.dirty = true
 	}

@@ -57,24 +57,25 @@ func (s *sim) decodeQueue(b []byte, q *route.CommandQueue) error {
 }
 
 // Command makes a command; it goes out at the end of this tick.
-func (s *sim) Command(from, to ecs.EntityID, home int, order *wire.Order) error {
+func (s *sim) Command(from, to ecs.EntityID, home int, order *wire.Order) (route.Number, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(order)
 	if err != nil {
-		return err
+		return route.Number{}, err
 	}
 	q := s.commands.queues.Get(from)
 	if q == nil {
 		q = s.commands.queues.Set(from, route.CommandQueue{})
 	}
 	epoch := s.authority.Get(from).epoch
-	if _, err = q.Add(uint64(to), home, epoch.Recoveries, s.commandFloor(from), b); err != nil {
+	number, err := q.Add(uint64(to), home, epoch.Recoveries, s.commandFloor(from), b)
+	if err != nil {
 		s.stats.CommandsRefused++
-		return err
+		return number, err
 	}
 	s.stats.CommandsMade++
 	s.dirty(from)
 	s.expectAnswers(from)
-	return nil
+	return number, nil
 }
 
 // commandFloor is below the numbers that this node gives to the commands of an entity, and above those that others gave who
@@ -160,12 +161,27 @@ func (s *sim) command(from string, m *wire.Command) {
 		s.stats.Malformed++
 		return
 	}
+	order := &wire.Order{}
+	if proto.Unmarshal(m.Order, order) != nil {
+		order = nil
+	}
 	answer := &wire.CommandAnswer{Sender: m.Sender, Target: m.Target, Number: m.Number}
 	where, region := s.locate(id, int(m.Region))
 	answer.Region = uint32(region)
+	ground, toGround := groundOf(m.Target)
 	switch {
+	case toGround && ground != int(m.Region):
+		s.stats.Malformed++
+		return
+	case toGround && where == placeUnknown && !s.stopping:
+		s.itemCommand(Holder{Region: s.grid.RegionAt(ground)}, from, m, order, answer)
+	case where == placeHere && !s.stopping && isItemOrder(order):
+		answer.Region = uint32(s.grid.RegionIndex(s.authority.Get(id).home))
+		s.itemCommand(s.sourceOf(id), from, m, order, answer)
 	case where == placeHere && !s.stopping:
-		s.judgeCommand(id, m, answer)
+		s.judgeCommand(id, m, order, answer)
+	case where == placeUnknown && order.GetPick() != nil: // what lies never moves: it is no more
+		answer.Code, answer.Result = wire.CommandAnswer_CODE_DONE, encodeOrderResult(refusal(errTaken))
 	case where == placeMoved:
 		answer.Code = wire.CommandAnswer_CODE_MOVED
 	case where == placeUnknown:
@@ -178,7 +194,7 @@ func (s *sim) command(from string, m *wire.Command) {
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_CommandAnswer{CommandAnswer: answer}})
 }
 
-func (s *sim) judgeCommand(id ecs.EntityID, m *wire.Command, answer *wire.CommandAnswer) {
+func (s *sim) judgeCommand(id ecs.EntityID, m *wire.Command, order *wire.Order, answer *wire.CommandAnswer) {
 	log := s.commands.logs.Get(id)
 	if log == nil {
 		log = s.commands.logs.Set(id, route.CommandLog{})
@@ -190,7 +206,7 @@ func (s *sim) judgeCommand(id ecs.EntityID, m *wire.Command, answer *wire.Comman
 	case route.Execute:
 		answer.Code, last = wire.CommandAnswer_CODE_DONE, number
 		log.Done(s.tick, m.Sender, number)
-		answer.Result = s.obey(id, m)
+		answer.Result = s.obey(id, m, order)
 		s.dirty(id)
 	case route.Repeat:
 		answer.Code = wire.CommandAnswer_CODE_DONE
@@ -204,12 +220,15 @@ func (s *sim) judgeCommand(id ecs.EntityID, m *wire.Command, answer *wire.Comman
 }
 
 // obey carries an order out. One that fails counts as executed: it would fail again.
-func (s *sim) obey(id ecs.EntityID, m *wire.Command) []byte {
+func (s *sim) obey(id ecs.EntityID, m *wire.Command, order *wire.Order) []byte {
 	res := &wire.OrderResult{Code: wire.OrderResult_CODE_REFUSED, Detail: "the order is malformed"}
-	order := &wire.Order{}
-	if err := proto.Unmarshal(m.Order, order); err == nil {
+	if order != nil {
 		res = s.game.Obey(id, ecs.EntityID(m.Sender), order)
 	}
+	return encodeOrderResult(res)
+}
+
+func encodeOrderResult(res *wire.OrderResult) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(res)
 	if err != nil {
 		panic("zone: encoding a result: " + err.Error())
@@ -279,7 +298,9 @@ func (s *sim) obeyed(from string, id ecs.EntityID, q *route.CommandQueue, t *rou
 			res = nil
 		}
 	}
-	s.game.Obeyed(id, ecs.EntityID(m.Target), t.Home, res, t.Open() == 0)
+	if !s.itemObeyed(id, m.Target, numberOf(m.Number), res) {
+		s.game.Obeyed(id, ecs.EntityID(m.Target), t.Home, res, t.Open() == 0)
+	}
 }
 
 // commandDelayed: the target is elsewhere, or not ready.
@@ -329,6 +350,7 @@ func (s *sim) giveUp(id ecs.EntityID, q *route.CommandQueue, target ecs.EntityID
 	s.stats.CommandsGivenUp += uint64(n)
 	s.dirty(id)
 	s.game.Unreachable(id, target)
+	s.unreachable(id, target)
 	s.note("entity %v gives up %d commands to %v, which is at rest or no more", id, n, target)
 }
 

@@ -213,7 +213,7 @@ func TestABestiaThatIsNowhereComesBackFromItsRecord(t *testing.T) {
 func TestOpenCommandsTravelWithTheirSender(t *testing.T) {
 	from := crowd(t, 1)
 	for i := range 3 {
-		if err := from.sim.Command(1, 99, 0, &wire.Order{Order: &wire.Order_Follow{Follow: &wire.Follow{Place: uint32(i)}}}); err != nil {
+		if _, err := from.sim.Command(1, 99, 0, &wire.Order{Order: &wire.Order_Follow{Follow: &wire.Follow{Place: uint32(i)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

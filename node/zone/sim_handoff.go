@@ -71,9 +71,9 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	switch to := s.liveHolder(index); {
 	case to == "":
 		return false
-	case to == s.self:
+	case to == s.self && !s.unsettled(id):
 		return s.rehome(id, a, target, at)
-	case s.settling(id):
+	case to == s.self || s.settling(id):
 		s.atEntity(HandoffLocked, id, a.epoch, to)
 		return false
 	case !s.answers(to):
@@ -255,7 +255,7 @@ func (s *sim) blobsAt(id ecs.EntityID, at torus.Pos) []*wire.ComponentBlob {
 // settling reports whether the store has yet to answer what decides about an entity: until then it stays.
 func (s *sim) settling(id ecs.EntityID) bool {
 	sv := s.saving.Get(id)
-	return sv != nil && sv.settling != 0
+	return sv != nil && sv.settling != 0 || s.unsettled(id)
 }
 
 // takeBack: the target region came to this node while the entity was frozen for the one before, which may have taken it and

@@ -54,7 +54,7 @@ func (s *sim) takeOrphan(from string, m *wire.Offer, id ecs.EntityID, expect ecs
 		}
 		switch {
 		case a.Code == StoreOK:
-			s.adoptOrphan(from, m, id, next.Epoch, r)
+			s.adoptOrphan(from, m, id, next.Epoch, r, a.Record)
 		case a.Code == StoreMissing:
 			s.createOrphan(from, m, id, next.Epoch, r)
 		case a.Record == nil:
@@ -70,7 +70,7 @@ func (s *sim) takeOrphan(from string, m *wire.Offer, id ecs.EntityID, expect ecs
 }
 
 // adoptOrphan takes the snapshot: the record is ours. The source may forget it at once.
-func (s *sim) adoptOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch, r *region) {
+func (s *sim) adoptOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch, r *region, rec *Record) {
 	if err := s.compose(id, m.Components); err != nil {
 		s.note("snapshot of entity %v, kept by %s, cannot be read: %v; it comes back from its record", id, from, err)
 		s.answerOffer(from, id, epochOf(m.Epoch), true, "")
@@ -80,6 +80,10 @@ func (s *sim) adoptOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ecs
 	s.received(id, r)
 	s.adopt(id, epoch, s.grid.RegionAt(r.index), true)
 	s.saving.Set(id, saving{claimed: true, stored: s.grid.RegionAt(r.index), dirty: true, next: s.tick, takenAt: s.boot})
+	if rec != nil { // for items the store is the truth
+		s.adoptContents(id, rec.Contents)
+	}
+	s.resume(id)
 	s.atEntity(ClaimDurable, id, epoch, from)
 	s.acceptAgain(from, id, epochOf(m.Epoch))
 }
@@ -92,12 +96,15 @@ func (s *sim) createOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ec
 	}
 	s.authority.Set(id, authority{epoch: epoch, home: s.grid.RegionAt(r.index)})
 	record := s.record(id, false)
+	if hd := s.contents.Get(id); hd != nil {
+		record.Contents = hd.Contents
+	}
 	s.world.Evict(id)
 	r.waking[id] = true
 	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {
 		delete(r.waking, id)
 		if a.Code == StoreOK && s.acts(r) && !s.world.Alive(id) {
-			s.adoptOrphan(from, m, id, epoch, r)
+			s.adoptOrphan(from, m, id, epoch, r, &record)
 		}
 	})
 }

@@ -45,6 +45,8 @@ type region struct {
 	asked     int64
 	reported  bool
 
+	ground holding // what lies in it
+
 	creating map[uint64]bool          // accounts whose master is being stored
 	waking   map[ecs.EntityID]bool    // masters that come back from the store
 	missed   map[ecs.EntityID]absence // what was asked for, does not rest and is not here
@@ -132,6 +134,9 @@ func (s *sim) load(r *region) {
 			return
 		}
 		r.loaded, r.records = true, a.Records
+		if a.Contents != nil {
+			s.adoptInto(&r.ground, *a.Contents)
+		}
 		s.atRegion(RecoveryLoaded, r.index, "")
 	})
 }
@@ -309,6 +314,7 @@ func (s *sim) activate(r *region) {
 	r.active, r.elsewhere = true, nil
 	s.atRegion(RecoveryActivated, r.index, "")
 	at := s.grid.RegionAt(r.index)
+	s.adoptGround(r, r.ground.Contents)
 	for _, session := range s.order {
 		p := s.peers[session]
 		var again []uint64

@@ -33,7 +33,7 @@ func (s *sim) save() {
 func (s *sim) allSaved() bool {
 	saved := len(s.outgoing.All()) == 0 && len(s.pending) == 0
 	ecs.Each1(s.savable, s.saving, func(id ecs.EntityID, sv *saving) { saved = saved && !sv.dirty && !sv.inFlight && sv.claimed })
-	return saved
+	return saved // and what is being written of items is among the pending
 }
 
 func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
@@ -62,6 +62,9 @@ func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
 // master meanwhile.
 func (s *sim) restore(id ecs.EntityID) {
 	record := s.record(id, false)
+	if hd := s.contents.Get(id); hd != nil {
+		record.Contents = hd.Contents
+	}
 	settling := s.nextID + 1
 	s.saving.Get(id).settling = settling
 	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {
@@ -92,7 +95,7 @@ func behind(stored, epoch ecs.Epoch) bool {
 // rest saves a master for good and takes it out of the world; until the store has it, it is frozen.
 func (s *sim) rest(id ecs.EntityID) {
 	sv := s.saving.Get(id)
-	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight {
+	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight || s.settling(id) {
 		return // on its way to another node, or not ours to save yet: the next tick tries again
 	}
 	s.game.Session.Remove(id)
@@ -138,6 +141,8 @@ func (s *sim) revive(r Record, reset bool) bool {
 	s.outgoing.End(r.Entity) // whatever was kept of it is older
 	s.adopt(r.Entity, r.Epoch, r.Home, reset)
 	s.saving.Set(r.Entity, saving{claimed: true, stored: r.Home, next: s.tick + saveTicks})
+	s.adoptContents(r.Entity, r.Contents)
+	s.resume(r.Entity)
 	s.stats.Recovered++
 	return true
 }
@@ -153,6 +158,9 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 		current := now != nil && now.epoch == epoch
 		switch {
 		case ans.Code == StoreOK:
+			if current && ans.Record != nil {
+				s.adoptContents(id, ans.Record.Contents)
+			}
 			s.durable(id, epoch, current)
 		case ans.Code == StoreConflict && ans.Record != nil && behind(ans.Record.Epoch, epoch):
 			if current {

@@ -27,6 +27,10 @@ type Stats struct {
 
 	// Commands, of senders here: CommandsRefused were too many, CommandsGivenUp had nobody to go to.
 	CommandsMade, CommandsRefused, CommandsResent, CommandsAnswered, CommandsGivenUp uint64
+	// ItemWrites were sent to the store, ItemConflicts of them refused because it had other news. Movements came to their
+	// targets, MovementsRefused back to their sources.
+	ItemWrites, ItemConflicts, Movements, MovementsRefused uint64
+
 	// Commands, to targets here or asked for here. CommandsDone counts executions.
 	CommandsDone, CommandsRepeated, CommandsGap, CommandsBusy, CommandsElsewhere uint64
 

@@ -1,0 +1,534 @@
+package zone
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/route"
+	"github.com/spatialcells/spatialcells/node/torus"
+)
+
+// Items: this node's half of what items.go says of the store. The contents of each holder here are in memory as the store
+// has them, and change when a write of them is answered, never before: nobody sees what is not committed. A holder has one
+// write under way at a time; what comes meanwhile waits, and goes out together where it does not depend on each other.
+//
+// Each step of a movement is a function of what the store has, so that whoever recovers a holder goes on from there: an out
+// entry is carried (Receive to the target, again until answered), then cleared or taken back. An entity with something on
+// its way, or being written, is not handed over.
+
+const (
+	// maxWrites bounds the writes of an entity that wait; the ground of a region may have maxGroundWrites.
+	maxWrites       = 16
+	maxGroundWrites = 1024
+	// itemSweepTicks is how often movements that could not be carried are tried again: 1 s.
+	itemSweepTicks = TicksPerSecond
+	// rememberTicks is after how long a movement that came is forgotten, if its source is done with it: 20 s.
+	rememberTicks = 20 * TicksPerSecond
+	// forgetsPerSweep bounds how many movements of a holder are asked after at the same time.
+	forgetsPerSweep = 16
+	// awayTicks is after how long without an answer the store counts as away: 1 s.
+	awayTicks = TicksPerSecond
+)
+
+// holding is the contents of a holder of this node, and what is being done to them.
+type holding struct {
+	Contents
+	seen   []seen // by movement: the in entries, since when they are known here
+	routes []course
+	queue  []itemWrite
+	flight []itemWrite // under way, together
+	late   map[lateKey]string
+	told   []told // of digs: the last ones
+	next   int    // the element that is replaced next
+}
+
+// toldResults is how many results a ground remembers, for those who ask again.
+const toldResults = 256
+
+// told is the result of a command that would come out otherwise if it were carried out again.
+type told struct {
+	key    lateKey
+	result *wire.OrderResult
+}
+
+// seen is since when, in ticks, an in entry is known here; asked: its source is being asked.
+type seen struct {
+	movement uint64
+	since    int64
+	asked    bool
+}
+
+// course is how far an out entry has got.
+type course struct {
+	movement uint64
+	home     int
+	command  route.Number // the Receive that is under way; zero: none
+	ending   bool         // it is being cleared or taken back, or its target is being looked up
+}
+
+// itemWrite is a change that waits for its turn, or is under way. done is told whether it was carried out.
+type itemWrite struct {
+	change Change
+	done   func(ok bool)
+}
+
+// lateKey names a command whose answer waits for the store. The session that sent it last gets the answer.
+type lateKey struct {
+	sender uint64
+	number route.Number
+}
+
+// groundBit marks the id of a ground, as commands and messages name it; the rest is the index of the region.
+const groundBit = 1 << 63
+
+func groundID(region int) ecs.EntityID { return ecs.EntityID(groundBit | uint64(region)) }
+
+func groundOf(id uint64) (region int, ok bool) { return int(id &^ groundBit), id&groundBit != 0 }
+
+// holderID is a holder as messages name it.
+func (s *sim) holderID(h Holder) uint64 {
+	if h.OnGround() {
+		return uint64(groundID(s.grid.RegionIndex(h.Region)))
+	}
+	return uint64(h.Entity)
+}
+
+// holderOf reads one; false if there is no such region.
+func (s *sim) holderOf(id uint64) (Holder, bool) {
+	if region, ground := groundOf(id); ground {
+		if region >= len(s.regions) {
+			return Holder{}, false
+		}
+		return Holder{Region: s.grid.RegionAt(region)}, true
+	}
+	return Holder{Entity: ecs.EntityID(id)}, id != 0
+}
+
+func (s *sim) registerItems() {
+	s.contents = ecs.Register[holding](s.world, ecs.Meta{Name: "contents"})
+	s.contents.HandOver(
+		func(dst []byte, hd *holding) []byte { return s.appendContents(dst, &hd.Contents) },
+		func(b []byte, hd *holding) error { return s.decodeContents(b, hd) })
+	s.carrying = ecs.NewQuery(s.world).With(s.contents)
+}
+
+func (s *sim) appendContents(dst []byte, c *Contents) []byte {
+	m := &wire.ContentsState{Moves: c.Moves, Made: c.Made, Ended: c.Ended}
+	for _, h := range c.Items {
+		m.Items = append(m.Items, game.WireItem(h.Item))
+	}
+	for _, in := range c.In {
+		m.In = append(m.In, &wire.InEntryState{Movement: in.Movement, From: s.holderID(in.From), Void: in.Void})
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
+	if err != nil {
+		panic("zone: encoding contents: " + err.Error())
+	}
+	return b
+}
+
+var errContents = errors.New("contents beyond their limits")
+
+func (s *sim) decodeContents(b []byte, hd *holding) error {
+	m := &wire.ContentsState{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return err
+	}
+	if len(m.Items) > MaxHeld || len(m.In) > MaxRemembered {
+		return errContents
+	}
+	var ch Change
+	for _, x := range m.Items {
+		item, ok := game.ReadItem(x)
+		if !ok {
+			return errContents
+		}
+		ch.AddItems = append(ch.AddItems, Held{Item: item})
+	}
+	for _, x := range m.In {
+		from, ok := s.holderOf(x.From)
+		if !ok {
+			return errContents
+		}
+		ch.AddIn = append(ch.AddIn, InEntry{Movement: x.Movement, From: from, Void: x.Void})
+	}
+	hd.Contents = Contents{}
+	if err := hd.Apply(&ch); err != nil {
+		return err
+	}
+	hd.Moves, hd.Made, hd.Ended = m.Moves, m.Made, m.Ended
+	return nil
+}
+
+// holdingOf is the contents of a holder of which this node may write: an owned entity whose record is claimed, or the ground
+// of a region that is recovered.
+func (s *sim) holdingOf(h Holder) *holding {
+	if h.OnGround() {
+		if r := s.regions[s.grid.RegionIndex(h.Region)]; r != nil && r.active {
+			return &r.ground
+		}
+		return nil
+	}
+	sv := s.saving.Get(h.Entity)
+	if sv == nil || !sv.claimed || sv.settling != 0 || !s.world.Owned(h.Entity) {
+		return nil
+	}
+	hd := s.contents.Get(h.Entity)
+	if hd == nil {
+		hd = s.contents.Set(h.Entity, holding{})
+	}
+	return hd
+}
+
+// unsettled reports whether something of an entity's contents is under way: until it is known, the entity stays.
+func (s *sim) unsettled(id ecs.EntityID) bool {
+	hd := s.contents.Get(id)
+	return hd != nil && (len(hd.queue) > 0 || len(hd.flight) > 0 || len(hd.Out) > 0)
+}
+
+// spoken reports whether an item is being written already.
+func (hd *holding) spoken(serial uint64) bool {
+	in := func(list []itemWrite) bool {
+		return slices.ContainsFunc(list, func(w itemWrite) bool { return slices.Contains(w.change.RemoveItems, serial) })
+	}
+	return in(hd.queue) || in(hd.flight)
+}
+
+// expected is how many items the holder will have at most: with those that may come back and those that are being put.
+func (hd *holding) expected() int {
+	n := len(hd.Items) + len(hd.Out)
+	for _, list := range [...][]itemWrite{hd.queue, hd.flight} {
+		for _, w := range list {
+			n += max(0, len(w.change.AddItems)-len(w.change.RemoveItems))
+		}
+	}
+	return n
+}
+
+func (hd *holding) in(movement uint64) *InEntry {
+	for i := range hd.In {
+		if hd.In[i].Movement == movement {
+			return &hd.In[i]
+		}
+	}
+	return nil
+}
+
+// putting reports whether a movement is being written as an in entry.
+func (hd *holding) putting(movement uint64) bool {
+	in := func(list []itemWrite) bool {
+		return slices.ContainsFunc(list, func(w itemWrite) bool {
+			return slices.ContainsFunc(w.change.AddIn, func(e InEntry) bool { return e.Movement == movement })
+		})
+	}
+	return in(hd.queue) || in(hd.flight)
+}
+
+func (hd *holding) out(movement uint64) *OutEntry {
+	for i := range hd.Out {
+		if hd.Out[i].Movement == movement {
+			return &hd.Out[i]
+		}
+	}
+	return nil
+}
+
+func (hd *holding) course(movement uint64) *course {
+	for i := range hd.routes {
+		if hd.routes[i].movement == movement {
+			return &hd.routes[i]
+		}
+	}
+	return nil
+}
+
+// full reports whether no more may wait.
+func (hd *holding) full(ground bool) bool {
+	if ground {
+		return len(hd.queue) >= maxGroundWrites
+	}
+	return len(hd.queue) >= maxWrites
+}
+
+// change writes to the contents of a holder. done is called once: when the store has it, or when it is known that it will not;
+// not at all if this node loses the holder meanwhile.
+func (s *sim) change(h Holder, ch Change, done func(ok bool)) {
+	hd := s.holdingOf(h)
+	if hd == nil {
+		return
+	}
+	hd.queue = append(hd.queue, itemWrite{ch, done})
+	s.pump(h)
+}
+
+// pump sends what waits, as much as goes together.
+func (s *sim) pump(h Holder) {
+	hd := s.holdingOf(h)
+	if hd == nil || len(hd.flight) > 0 || len(hd.queue) == 0 {
+		return
+	}
+	write, err := s.ids.Next(s.wall)
+	if err != nil {
+		s.note("no id for a write of %v: %v", h, err)
+		return
+	}
+	n, merged := merge(hd.queue)
+	hd.flight = append(hd.flight[:0:0], hd.queue[:n]...)
+	hd.queue = slices.Delete(hd.queue, 0, n)
+	req := StoreRequest{Op: StoreWrite, Holder: h, Moves: hd.Moves, Change: &merged, Write: uint64(write)}
+	var r *region
+	if h.OnGround() {
+		r = s.regions[s.grid.RegionIndex(h.Region)]
+		req.RegionEpoch = r.epoch
+	} else {
+		req.Expect = s.authority.Get(h.Entity).epoch
+	}
+	s.stats.ItemWrites++
+	s.store(req, func(a StoreAnswer) {
+		hd := s.holdingOf(h)
+		if hd == nil || r != nil && s.regions[r.index] != r || r == nil && s.authority.Get(h.Entity).epoch != req.Expect {
+			return // it is another's affair now
+		}
+		s.written(h, hd, &merged, a)
+	})
+}
+
+// maxMerged bounds the changes that go out together.
+const maxMerged = 64
+
+// merge puts changes of a queue together, up to the first that touches what one before it touches.
+func merge(queue []itemWrite) (n int, merged Change) {
+	touched := map[uint64]bool{}
+	for ; n < len(queue) && n < maxMerged; n++ {
+		c := &queue[n].change
+		keys := touches(c)
+		if slices.ContainsFunc(keys, func(k uint64) bool { return touched[k] }) {
+			break
+		}
+		for _, k := range keys {
+			touched[k] = true
+		}
+		merged.AddItems = append(merged.AddItems, c.AddItems...)
+		merged.RemoveItems = append(merged.RemoveItems, c.RemoveItems...)
+		merged.AddOut = append(merged.AddOut, c.AddOut...)
+		merged.RemoveOut = append(merged.RemoveOut, c.RemoveOut...)
+		merged.AddIn = append(merged.AddIn, c.AddIn...)
+		merged.RemoveIn = append(merged.RemoveIn, c.RemoveIn...)
+		merged.Edits = append(merged.Edits, c.Edits...)
+		merged.Made += c.Made
+		merged.Ended += c.Ended
+	}
+	return n, merged
+}
+
+// touches lists the serials and movements of a change, and its columns as one number each.
+func touches(c *Change) []uint64 {
+	keys := slices.Concat(c.RemoveItems, c.RemoveOut, c.RemoveIn)
+	for i := range c.AddItems {
+		keys = append(keys, c.AddItems[i].Serial)
+	}
+	for i := range c.AddOut {
+		keys = append(keys, c.AddOut[i].Movement, c.AddOut[i].Item.Serial)
+	}
+	for i := range c.AddIn {
+		keys = append(keys, c.AddIn[i].Movement)
+	}
+	for _, e := range c.Edits {
+		keys = append(keys, uint64(e.X)<<32|uint64(e.Y))
+	}
+	return keys
+}
+
+// written takes the answer to a write.
+func (s *sim) written(h Holder, hd *holding, ch *Change, a StoreAnswer) {
+	flight := hd.flight
+	hd.flight = nil
+	if a.Code == StoreOK {
+		s.applied(h, hd, ch)
+		for _, w := range flight {
+			if w.done != nil {
+				w.done(true)
+			}
+		}
+		s.pump(h)
+		return
+	}
+	s.stats.ItemConflicts++
+	flight = append(flight, hd.queue...)
+	hd.queue = nil
+	s.refused(h, a)
+	for _, w := range flight {
+		if w.done != nil {
+			w.done(false)
+		}
+	}
+}
+
+// applied makes memory what the store is.
+func (s *sim) applied(h Holder, hd *holding, ch *Change) {
+	before := hd.Out
+	if err := hd.Apply(ch); err != nil {
+		panic(fmt.Sprintf("zone: the store took a change of %v that memory does not: %v", h, err))
+	}
+	hd.Moves++
+	for _, e := range ch.AddOut {
+		hd.routes = append(hd.routes, course{movement: e.Movement})
+	}
+	for _, movement := range ch.RemoveOut {
+		hd.routes = slices.DeleteFunc(hd.routes, func(c course) bool { return c.movement == movement })
+	}
+	for _, e := range ch.AddIn {
+		hd.seen = append(hd.seen, seen{movement: e.Movement, since: s.tick})
+	}
+	for _, movement := range ch.RemoveIn {
+		hd.seen = slices.DeleteFunc(hd.seen, func(x seen) bool { return x.movement == movement })
+	}
+	if !h.OnGround() {
+		s.show(h.Entity, hd)
+		return
+	}
+	s.cleared(before, ch)
+	for i := range ch.AddItems {
+		s.lay(h.Region, &ch.AddItems[i])
+	}
+}
+
+// cleared takes away the entities of items that have left the ground for good.
+func (s *sim) cleared(before []OutEntry, ch *Change) {
+	for i := range before {
+		o := &before[i]
+		stays := slices.ContainsFunc(ch.AddItems, func(h Held) bool { return h.Serial == o.Item.Serial })
+		if o.Lying.Entity != 0 && !stays && slices.Contains(ch.RemoveOut, o.Movement) && s.world.Owned(o.Lying.Entity) {
+			s.world.Destroy(o.Lying.Entity)
+		}
+	}
+}
+
+// show lets an entity's own player see what it carries.
+func (s *sim) show(id ecs.EntityID, hd *holding) {
+	items := make([]game.Item, len(hd.Items))
+	for i, h := range hd.Items {
+		items[i] = h.Item
+	}
+	s.game.Inventory.Set(id, game.Inventory{Items: items})
+	if s.sync.Has(id) {
+		s.queue(id).changed |= 1 << game.NumberInventory
+	}
+}
+
+// lay makes the entity that shows an item on the ground, if there is none yet.
+func (s *sim) lay(region torus.RegionPos, h *Held) {
+	id := h.Lying.Entity
+	if l := s.game.Lies.Get(id); l != nil && l.Item.Serial == h.Serial {
+		return
+	}
+	r := s.regions[s.grid.RegionIndex(region)]
+	if err := s.world.Create(id); err != nil {
+		s.note("item %d cannot be shown as entity %v: %v", h.Serial, id, err)
+		return
+	}
+	s.game.SpawnItem(id, h.Item, s.grid.Wrap(h.Lying.At))
+	s.adopt(id, ecs.Epoch{Recoveries: uint32(r.epoch)}, region, false)
+}
+
+// refused: memory and store differ, or this node does not have the holder any more.
+func (s *sim) refused(h Holder, a StoreAnswer) {
+	if h.OnGround() {
+		r := s.regions[s.grid.RegionIndex(h.Region)]
+		switch {
+		case a.RegionEpoch == r.epoch && a.Contents != nil:
+			s.adoptGround(r, *a.Contents)
+		case a.RegionEpoch < r.epoch: // the store has lost that this node raised the fence
+			s.note("the store knows region %v at epoch %d, not %d: its last writes are lost, and what lies there is read again", h.Region, a.RegionEpoch, r.epoch)
+			s.readGround(r)
+		}
+		return
+	}
+	id := h.Entity
+	epoch := s.authority.Get(id).epoch
+	switch {
+	case a.Code == StoreMissing:
+		if sv := s.saving.Get(id); sv.claimed {
+			sv.claimed = false
+			s.restore(id)
+		}
+	case a.Record == nil:
+	case a.Record.Epoch == epoch:
+		s.adoptContents(id, a.Record.Contents)
+	case behind(a.Record.Epoch, epoch): // the store has lost the claim
+		s.saving.Get(id).claimed = false
+		s.claimTransferred(id, a.Record.Epoch)
+	}
+}
+
+// readGround raises the fence again, and takes over what the store has.
+func (s *sim) readGround(r *region) {
+	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: r.epoch}, func(a StoreAnswer) {
+		if s.acts(r) && a.Code == StoreOK && a.Contents != nil {
+			s.adoptGround(r, *a.Contents)
+		}
+	})
+}
+
+// adoptContents takes over what the store has of an entity: for items the store is the truth. Where it has lost its last
+// writes, they are lost for all alike, and nothing is doubled.
+func (s *sim) adoptContents(id ecs.EntityID, c Contents) {
+	hd := s.contents.Get(id)
+	if hd == nil {
+		if c.Moves == 0 {
+			return
+		}
+		hd = s.contents.Set(id, holding{})
+	}
+	if hd.Moves == c.Moves && hd.Made == c.Made && len(hd.Out) == len(c.Out) {
+		return
+	}
+	s.adoptInto(hd, c)
+	s.show(id, hd)
+}
+
+func (s *sim) adoptInto(hd *holding, c Contents) {
+	hd.Contents = c
+	hd.routes, hd.seen = nil, nil
+	for _, o := range c.Out {
+		hd.routes = append(hd.routes, course{movement: o.Movement})
+	}
+	for _, in := range c.In {
+		hd.seen = append(hd.seen, seen{movement: in.Movement, since: s.tick})
+	}
+}
+
+// adoptGround takes over what the store has of a ground, and shows it.
+func (s *sim) adoptGround(r *region, c Contents) {
+	at := s.grid.RegionAt(r.index)
+	shown := map[ecs.EntityID]bool{}
+	s.adoptInto(&r.ground, c)
+	for i := range c.Items {
+		shown[c.Items[i].Lying.Entity] = true
+	}
+	for i := range c.Out {
+		shown[c.Out[i].Lying.Entity] = true
+	}
+	for _, id := range s.homed(at) {
+		if s.game.Lies.Has(id) && !shown[id] {
+			s.world.Destroy(id)
+		}
+	}
+	for i := range c.Items {
+		s.lay(at, &c.Items[i])
+	}
+	for _, o := range c.Out {
+		if o.Lying.Entity != 0 {
+			s.lay(at, &Held{o.Item, o.Lying})
+		}
+	}
+}
+
+// storeAway reports whether the store has not answered for a while: what would wait for it is refused.
+func (s *sim) storeAway() bool { return s.awaySince != 0 && s.tick-s.awaySince > awayTicks }
