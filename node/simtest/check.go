@@ -59,6 +59,7 @@ type checker struct {
 type tracked struct {
 	id      ecs.EntityID
 	kept    int // the last tick in which somebody had given it away and kept its snapshot
+	rested  int // the last tick in which it went to rest
 	tick    int // of what follows
 	actor   *Node
 	frozen  bool
@@ -138,6 +139,7 @@ func (k *checker) all() error {
 	for _, cl := range k.c.Clients {
 		cl.loginEpoch()
 		k.listen(cl)
+		k.blinks(cl)
 		if len(cl.Violations) > 0 {
 			v := cl.Violations[0]
 			k.broke(invariantOf(v), "account %d at tick %d saw a %s of entity %v: %s", cl.Account, v.Tick, v.Kind, v.Entity, v.Detail)
@@ -349,6 +351,8 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 		if k.taken[h.Entity].Less(h.Epoch) {
 			k.taken[h.Entity] = h.Epoch
 		}
+	case zone.SessionRested:
+		k.rested(h)
 	case zone.HandoffAccepted, zone.SignOffSent:
 		if k.taken[h.Entity].Less(h.Epoch) {
 			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)

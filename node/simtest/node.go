@@ -135,6 +135,7 @@ func (n *Node) end() {
 	if n.Engine == nil {
 		return
 	}
+	n.c.check.lastSeen(n)
 	n.c.control.kill(n)
 	n.store.Kill()
 	n.Engine, n.held, n.trap, n.stall, n.paused = nil, nil, nil, false, false

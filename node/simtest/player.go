@@ -24,6 +24,7 @@ type Client struct {
 	before   *wire.Welcome // of the connection before
 	numbered *wire.Welcome // that login was taken from
 	login    uint64
+	gaze     gaze
 }
 
 // Login connects a new client to a node. spawn may be nil.

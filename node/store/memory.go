@@ -15,7 +15,10 @@ type Memory struct {
 	mu       sync.Mutex
 	records  map[ecs.EntityID]zone.Record
 	fences   map[torus.RegionPos]uint64
+	grounds  map[torus.RegionPos]zone.Contents
 	accounts map[uint64]*account
+	// written is the last write to the contents of each holder.
+	written map[zone.Holder]uint64
 }
 
 // account is the directory's entry of one account.
@@ -45,7 +48,9 @@ func (m *Memory) Do(req zone.StoreRequest) zone.StoreAnswer {
 	if m.records == nil {
 		m.records = make(map[ecs.EntityID]zone.Record)
 		m.fences = make(map[torus.RegionPos]uint64)
+		m.grounds = make(map[torus.RegionPos]zone.Contents)
 		m.accounts = make(map[uint64]*account)
+		m.written = make(map[zone.Holder]uint64)
 	}
 	switch req.Op {
 	case zone.StoreClaimSession:
@@ -58,6 +63,10 @@ func (m *Memory) Do(req zone.StoreRequest) zone.StoreAnswer {
 		return m.save(req)
 	case zone.StoreLoadRegion:
 		return m.loadRegion(req)
+	case zone.StoreWrite:
+		return m.write(req)
+	case zone.StorePeek:
+		return m.peek(req)
 	default:
 		return m.load(req)
 	}
@@ -71,7 +80,7 @@ func (m *Memory) claimSession(req zone.StoreRequest) zone.StoreAnswer {
 	ans.Resumed, ans.PreviousGateway = done.resumed, done.previous
 	ans.ResumeSecret = a.secret
 	if master, ok := m.records[a.master]; ok {
-		master.Blob = nil
+		master.Blob, master.Contents = nil, zone.Contents{}
 		ans.Record = &master
 	}
 	return ans
@@ -117,7 +126,9 @@ func (m *Memory) create(req zone.StoreRequest) zone.StoreAnswer {
 	stored, exists := m.records[req.Record.Entity]
 	switch {
 	case !exists:
-		m.records[req.Record.Entity] = ownRecord(req.Record)
+		rec := ownRecord(req.Record)
+		sortContents(rec.Contents)
+		m.records[rec.Entity] = rec
 	case !createdBy(stored, req.Record):
 		return answerWith(req, zone.StoreConflict, ownRecord(stored))
 	}
@@ -159,6 +170,7 @@ func (m *Memory) loadRegion(req zone.StoreRequest) zone.StoreAnswer {
 	}
 	m.fences[req.Region] = req.RegionEpoch
 	ans := answer(req, zone.StoreOK)
+	ans.Contents = new(CloneContents(m.grounds[req.Region]))
 	for _, r := range m.records {
 		if r.Home == req.Region && !r.Resting {
 			ans.Records = append(ans.Records, ownRecord(r))
@@ -176,6 +188,86 @@ func (m *Memory) load(req zone.StoreRequest) zone.StoreAnswer {
 	return answerWith(req, zone.StoreOK, ownRecord(stored))
 }
 
+// write changes the contents of a holder.
+func (m *Memory) write(req zone.StoreRequest) zone.StoreAnswer {
+	rec, found := m.records[req.Holder.Entity]
+	if !found && !req.Holder.OnGround() {
+		return answer(req, zone.StoreMissing)
+	}
+	contents := rec.Contents
+	if req.Holder.OnGround() {
+		contents = m.grounds[req.Holder.Region]
+	}
+	switch {
+	case m.written[req.Holder] == req.Write:
+		return answer(req, zone.StoreOK)
+	case !m.mayWrite(req) || contents.Moves != req.Moves || Apply(&contents, req.Change, req.Holder.OnGround()) != nil:
+		return m.refuseWrite(req)
+	}
+	m.written[req.Holder] = req.Write
+	if req.Holder.OnGround() {
+		m.grounds[req.Holder.Region] = contents
+	} else {
+		rec.Contents = contents
+		m.records[rec.Entity] = rec
+	}
+	return answer(req, zone.StoreOK)
+}
+
+// mayWrite: the writer shows exactly the epoch that is stored.
+func (m *Memory) mayWrite(req zone.StoreRequest) bool {
+	if req.Holder.OnGround() {
+		return m.fences[req.Holder.Region] == req.RegionEpoch
+	}
+	return m.records[req.Holder.Entity].Epoch == req.Expect
+}
+
+// refuseWrite answers with the holder as it is.
+func (m *Memory) refuseWrite(req zone.StoreRequest) zone.StoreAnswer {
+	if rec := m.records[req.Holder.Entity]; !req.Holder.OnGround() {
+		rec.Blob = nil
+		return answerWith(req, zone.StoreConflict, ownRecord(rec))
+	}
+	return m.answerGround(req, zone.StoreConflict)
+}
+
+func (m *Memory) answerGround(req zone.StoreRequest, code zone.StoreCode) zone.StoreAnswer {
+	ans := answer(req, code)
+	ans.RegionEpoch = m.fences[req.Holder.Region]
+	ans.Contents = new(CloneContents(m.grounds[req.Holder.Region]))
+	return ans
+}
+
+func (m *Memory) peek(req zone.StoreRequest) zone.StoreAnswer {
+	if req.Holder.OnGround() {
+		return m.answerGround(req, zone.StoreOK)
+	}
+	rec, found := m.records[req.Holder.Entity]
+	if !found {
+		return answer(req, zone.StoreMissing)
+	}
+	ans := answer(req, zone.StoreOK)
+	ans.Contents = new(CloneContents(rec.Contents))
+	return ans
+}
+
+// EachHolder yields every holder with its contents, in no order. They are the store's own: yield must not change them,
+// nor use the store.
+func (m *Memory) EachHolder(yield func(zone.Holder, zone.Contents) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, r := range m.records {
+		if !yield(zone.Holder{Entity: id}, r.Contents) {
+			return
+		}
+	}
+	for region, c := range m.grounds {
+		if !yield(zone.Holder{Region: region}, c) {
+			return
+		}
+	}
+}
+
 // Records returns all records in the order of their ids, for those who check the whole world.
 func (m *Memory) Records() []zone.Record {
 	m.mu.Lock()
@@ -188,8 +280,8 @@ func (m *Memory) Records() []zone.Record {
 	return all
 }
 
-// ownRecord copies a record with its blob.
+// ownRecord copies a record with its blob and contents.
 func ownRecord(r zone.Record) zone.Record {
-	r.Blob = bytes.Clone(r.Blob)
+	r.Blob, r.Contents = bytes.Clone(r.Blob), CloneContents(r.Contents)
 	return r
 }

@@ -82,6 +82,10 @@ func opName(op zone.StoreOp) string {
 		return "load_region"
 	case zone.StoreLoad:
 		return "load"
+	case zone.StoreWrite:
+		return "write"
+	case zone.StorePeek:
+		return "peek"
 	}
 	return "unknown"
 }

@@ -31,7 +31,12 @@ func checkRequest(req zone.StoreRequest) error {
 	switch req.Op {
 	case zone.StoreClaimSession:
 		return checkSessionClaim(req)
-	case zone.StoreCreate, zone.StoreClaim, zone.StoreSave:
+	case zone.StoreCreate:
+		if err := checkContents(sortContents(CloneContents(req.Record.Contents)), false); err != nil {
+			return err
+		}
+		return checkRecord(req.Record)
+	case zone.StoreClaim, zone.StoreSave:
 		return checkRecord(req.Record)
 	case zone.StoreLoadRegion:
 		if req.RegionEpoch >= maxRegionEpoch {
@@ -43,8 +48,27 @@ func checkRequest(req zone.StoreRequest) error {
 			return fmt.Errorf("no entity")
 		}
 		return nil
+	case zone.StoreWrite:
+		return checkWrite(req)
+	case zone.StorePeek:
+		return checkHolder(req.Holder)
 	}
 	return fmt.Errorf("unknown operation %d", req.Op)
+}
+
+func checkWrite(req zone.StoreRequest) error {
+	switch {
+	case req.Write == 0:
+		return fmt.Errorf("a write without a number")
+	case req.Moves >= maxCount:
+		return fmt.Errorf("a write after %d", req.Moves)
+	case req.Holder.OnGround() && req.RegionEpoch >= maxRegionEpoch:
+		return fmt.Errorf("region epoch %d is above %d", req.RegionEpoch, uint64(maxRegionEpoch))
+	}
+	if err := checkHolder(req.Holder); err != nil {
+		return err
+	}
+	return checkChange(req.Change, req.Holder.OnGround())
 }
 
 func checkSessionClaim(req zone.StoreRequest) error {

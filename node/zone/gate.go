@@ -7,6 +7,8 @@ import (
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/ghost"
 	"github.com/spatialcells/spatialcells/node/interest"
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // gate is the gateway half of an engine: accounts, their views, and the replicas of all that they observe.
@@ -20,7 +22,7 @@ type gate struct {
 
 	observers interest.Subscriptions[uint64] // accounts by chunk
 	holders   map[uint64][]string            // by observed chunk: where we are subscribed, sorted
-	ready     map[uint64][]string            // by observed chunk: whose snapshot is complete, sorted
+	ready     map[uint64][]covered           // by observed chunk: what of it the snapshots that are here have told
 	awaited   map[burst]bool                 // snapshots that were asked for and are not here
 	owing     map[string]int                 // their number, by session
 	add, drop map[string][]uint64            // subscriptions to tell, by session
@@ -33,10 +35,16 @@ type gate struct {
 	full   []byte
 }
 
+// covered is a region of which its holder has told what is in a chunk.
+type covered struct {
+	home uint32
+	by   string
+}
+
 func newGate(e *Engine) *gate {
 	g := &gate{
 		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
-		holders: map[uint64][]string{}, ready: map[uint64][]string{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
+		holders: map[uint64][]string{}, ready: map[uint64][]covered{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
 		jumped: map[ecs.EntityID]bool{}, awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
@@ -131,9 +139,7 @@ func (g *gate) askAgain(session string, chunk uint64) {
 }
 
 func (g *gate) unready(session string, chunk uint64) {
-	if i, found := slices.BinarySearch(g.ready[chunk], session); found {
-		g.ready[chunk] = slices.Delete(g.ready[chunk], i, i+1)
-	}
+	g.ready[chunk] = slices.DeleteFunc(g.ready[chunk], func(c covered) bool { return c.by == session })
 }
 
 func (g *gate) unsubscribe(chunk uint64) {
@@ -214,8 +220,9 @@ func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
 		return
 	}
-	if i, found := slices.BinarySearch(g.ready[chunk], from); !found {
-		g.ready[chunk] = slices.Insert(g.ready[chunk], i, from)
+	g.unready(from, chunk)
+	for _, home := range homes {
+		g.ready[chunk] = append(g.ready[chunk], covered{home, from})
 	}
 }
 
@@ -241,10 +248,14 @@ func (g *gate) forgetAwaited(session string) {
 	}
 }
 
-// complete reports whether a chunk's snapshots of all live holders are here.
+// complete reports whether the present holders have told all of a chunk. While a region of it is nobody's, or is being
+// recovered, nobody knows all: what a client saw there may be there still.
 func (g *gate) complete(chunk uint64) bool {
-	for _, session := range g.holders[chunk] {
-		if _, found := slices.BinarySearch(g.ready[chunk], session); !found && g.alive(session) {
+	var buf [4]torus.RegionPos
+	for _, at := range partition.AppendRegionsTouched(buf[:0], g.grid, g.grid.ChunkFromKey(chunk), partition.Hysteresis) {
+		home := g.grid.RegionIndex(at)
+		holder := g.table.At(home).Session
+		if holder == "" || !g.alive(holder) || !slices.Contains(g.ready[chunk], covered{uint32(home), holder}) {
 			return false
 		}
 	}

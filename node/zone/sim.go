@@ -248,15 +248,23 @@ func (s *sim) adopt(id ecs.EntityID, epoch ecs.Epoch, home torus.RegionPos, rese
 
 // indexChunk is the chunk of a position, or the nearest one in which an entity of that home may be indexed.
 func (s *sim) indexChunk(at torus.Pos, home torus.RegionPos) uint64 {
-	c := s.grid.ChunkOf(at)
+	c, origin, edge := s.grid.ChunkOf(at), s.grid.RegionOrigin(home), int32(s.grid.RegionEdgeChunks())
 	for !partition.MayStand(s.grid, c, home) {
-		dx, dy := s.grid.ChunkDelta(c, s.grid.RegionOrigin(home))
-		c = s.grid.AddChunk(c, sign32(dx), sign32(dy))
+		c = s.grid.AddChunk(c, inward(c.X-origin.X, edge, s.grid.ChunksX()), inward(c.Y-origin.Y, edge, s.grid.ChunksY()))
 	}
 	return s.grid.ChunkKey(c)
 }
 
-func sign32(v int32) int32 { return min(max(v, -1), 1) }
+// inward is the step by which an offset on a circle of chunks comes nearer to [0, edge), by the shorter way.
+func inward(offset, edge, size int32) int32 {
+	switch offset = (offset%size + size) % size; {
+	case offset < edge:
+		return 0
+	case offset-edge < size-offset:
+		return -1
+	}
+	return 1
+}
 
 // forget takes an entity out of the sim's own indices; the world has it still.
 func (s *sim) forget(id ecs.EntityID) {

@@ -192,6 +192,9 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	case s.regions[target] == nil || !s.regions[target].active:
 		if m.Orphaned {
 			s.atEntity(OfferLeft, id, epoch, from)
+			if r := s.regions[target]; r != nil {
+				r.expect(expected{id, true})
+			}
 			return
 		}
 		s.atEntity(OfferNoRegion, id, epoch, from)

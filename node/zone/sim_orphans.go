@@ -63,6 +63,7 @@ func (s *sim) takeOrphan(from string, m *wire.Offer, id ecs.EntityID, expect ecs
 		case a.Record.Home == next.Home && !a.Record.Resting: // the dead had it later than the offer, and this region is ours
 			s.claimMissed(r, *a.Record)
 		default:
+			r.unexpect(id)
 			s.bury(id, a.Record.Epoch, s.grid.RegionIndex(a.Record.Home), s.table.Holder(a.Record.Home).Session)
 			s.acceptAgain(from, id, epochOf(m.Epoch))
 		}

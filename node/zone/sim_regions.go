@@ -50,6 +50,29 @@ type region struct {
 	creating map[uint64]bool          // accounts whose master is being stored
 	waking   map[ecs.EntityID]bool    // masters that come back from the store
 	missed   map[ecs.EntityID]absence // what was asked for, does not rest and is not here
+
+	expected []expected // what another node has and may yet bring here, by entity
+	gaveUp   int64      // tick from which it is not expected any more
+	hedged   bool       // a snapshot was closed without this region: observers must ask again
+}
+
+// expected is an entity that a recovery has skipped, because another node has it, or that was offered while it went on.
+type expected struct {
+	id      ecs.EntityID
+	offered bool
+}
+
+// expect notes what may yet come: until it is here, or surely does not come, no snapshot denies it.
+func (r *region) expect(x expected) {
+	i, found := slices.BinarySearchFunc(r.expected, x.id, func(e expected, id ecs.EntityID) int { return cmp.Compare(e.id, id) })
+	if !found {
+		r.expected = slices.Insert(r.expected, i, x)
+	}
+	r.expected[i].offered = r.expected[i].offered || x.offered
+}
+
+func (r *region) unexpect(id ecs.EntityID) {
+	r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return x.id == id })
 }
 
 // wakePatience is how long a master that does not rest may be on its way before it is brought back from its record: 5 s.
@@ -248,7 +271,9 @@ func (s *sim) regionsPeerDead(session string) {
 func (s *sim) stepRegions() {
 	for _, r := range s.regions {
 		switch {
-		case r == nil || r.active:
+		case r == nil:
+		case r.active:
+			s.await(r)
 		case r.loadAgain != 0 && s.tick >= r.loadAgain:
 			s.load(r)
 		case r.loaded && len(r.waiting) == 0 && r.claims == 0:
@@ -278,6 +303,9 @@ func (s *sim) claimRecords(r *region) {
 	for _, rec := range records {
 		if r.elsewhere[rec.Entity] || s.world.Alive(rec.Entity) {
 			s.atEntity(RecoverySkipped, rec.Entity, rec.Epoch, "")
+			if !s.world.Alive(rec.Entity) {
+				r.expect(expected{id: rec.Entity})
+			}
 			continue
 		}
 		r.claims++
@@ -311,8 +339,57 @@ func (s *sim) orphan(id ecs.EntityID) {
 
 // activate begins to act for the region. Those who wait for it are answered; those who observed it before ask again.
 func (s *sim) activate(r *region) {
-	r.active, r.elsewhere = true, nil
+	r.active, r.elsewhere, r.gaveUp = true, nil, s.tick+expectTicks
 	s.atRegion(RecoveryActivated, r.index, "")
+	s.again(r)
+}
+
+// expectTicks is for how long a snapshot leaves open what may yet come: 30 s. Who has it may be cut off.
+const expectTicks = 30 * TicksPerSecond
+
+// unsure reports whether something that observers have seen at home in a region may yet come to this node, from who keeps it
+// or by way of the store: a snapshot cannot deny it.
+func (s *sim) unsure(index int) bool {
+	if len(s.regions[index].expected) > 0 {
+		return true
+	}
+	for _, o := range s.outgoing.All() {
+		if o.Accepted && o.Target == s.self && (o.Region == index || int(o.Offer.SourceRegion) == index) {
+			return true
+		}
+	}
+	return false
+}
+
+// await goes on with what may yet come, and closes the snapshots that were kept open for it.
+func (s *sim) await(r *region) {
+	if len(r.expected) > 0 {
+		r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return s.world.Alive(x.id) || s.tick >= r.gaveUp })
+	}
+	if s.tick%TicksPerSecond == 0 {
+		for _, x := range r.expected {
+			if !x.offered {
+				s.locateExpected(r, x.id)
+			}
+		}
+	}
+	if r.hedged && !s.unsure(r.index) {
+		r.hedged = false
+		s.again(r)
+	}
+}
+
+// locateExpected: what the store has elsewhere, or at rest, does not come.
+func (s *sim) locateExpected(r *region, id ecs.EntityID) {
+	s.store(StoreRequest{Op: StoreLoad, Entity: id}, func(a StoreAnswer) {
+		if a.Record == nil || a.Record.Resting || s.grid.RegionIndex(a.Record.Home) != r.index {
+			r.unexpect(id)
+		}
+	})
+}
+
+// again lets those who observe a region ask for it anew: what its holder does not confirm is undone.
+func (s *sim) again(r *region) {
 	at := s.grid.RegionAt(r.index)
 	s.adoptGround(r, r.ground.Contents)
 	for _, session := range s.order {

@@ -309,11 +309,17 @@ func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
 	s.addFrame(p, s.scratch2)
 }
 
-// homesOf are the regions held here whose entities may be indexed in a chunk.
+// homesOf are the regions held here whose entities may be indexed in a chunk, but for those that something may yet come back
+// to: observers keep what they have of these, and ask again later.
 func (s *sim) homesOf(chunk uint64) []uint32 {
 	var homes []uint32
-	for _, r := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
-		if i := s.grid.RegionIndex(r); s.regions[i] != nil {
+	for _, at := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
+		i := s.grid.RegionIndex(at)
+		switch r := s.regions[i]; {
+		case r == nil:
+		case s.unsure(i):
+			r.hedged = true
+		default:
 			homes = append(homes, uint32(i))
 		}
 	}
