@@ -43,8 +43,11 @@ type Seen struct {
 	// its stream has no hole and no repeat.
 	Marks   int
 	Stamina *wire.Stamina
-	placed  bool
-	stale   bool // not sent again since a resync began
+	// Item is what lies there, if it is an item. Inventory is what the client's own entity carries, by serial.
+	Item      *wire.Item
+	Inventory []*wire.Item
+	placed    bool
+	stale     bool // not sent again since a resync began
 }
 
 // Placed reports whether it is known where the entity is.

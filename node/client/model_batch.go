@@ -122,6 +122,10 @@ func (m *Model) component(s *Seen, c *wire.ComponentUpdate, jump bool) {
 		s.Name, s.Kind = v.Visual.Name, v.Visual.Kind
 	case *wire.ComponentUpdate_Stamina:
 		s.Stamina = v.Stamina
+	case *wire.ComponentUpdate_Item:
+		s.Item = v.Item
+	case *wire.ComponentUpdate_Inventory:
+		s.Inventory = v.Inventory.Items
 	}
 }
 

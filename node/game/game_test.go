@@ -67,7 +67,7 @@ func (s *stage) Await(w route.Waiting) { s.awaited = append(s.awaited, w) }
 
 func (s *stage) Ground(at torus.Pos) (ecs.EntityID, int) {
 	home := s.grid.RegionIndexOf(at)
-	return ecs.EntityID(1<<63 | home), home
+	return 1<<63 | ecs.EntityID(home), home
 }
 
 func (s *stage) Move(from ecs.EntityID, serial uint64, to ecs.EntityID, _ int, _ torus.Pos) (uint64, error) {

@@ -238,7 +238,7 @@ func TestOpenCommandsTravelWithTheirSender(t *testing.T) {
 	if len(want) != 3 || !slices.Equal(sent, want) {
 		t.Errorf("the new owner sent %v, want %v", sent, want)
 	}
-	if err := to.sim.Command(1, 99, 0, &wire.Order{}); err != nil || to.sim.commandFloor(1) <= want[2] {
+	if _, err := to.sim.Command(1, 99, 0, &wire.Order{}); err != nil || to.sim.commandFloor(1) <= want[2] {
 		t.Errorf("the new owner's numbers are above %d, those of before reach %d: %v", to.sim.commandFloor(1), want[2], err)
 	}
 }

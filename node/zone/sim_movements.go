@@ -502,7 +502,7 @@ func (s *sim) dig(h Holder, hd *holding, key lateKey, order *wire.DigOrder) *wir
 		return refusal(game.ErrNotNow)
 	}
 	kind, count := game.DigYield(s.grid, at)
-	yield := Held{Item{uint64(serial), kind, count}, Lying{shown, at}}
+	yield := Held{Item{Serial: uint64(serial), Kind: kind, Count: count}, Lying{shown, at}}
 	s.change(h, Change{Edits: []Edit{edit}, AddItems: []Held{yield}, Made: 1}, func(ok bool) {
 		if !ok {
 			s.answerLate(h, s.holderID(h), key, nil)
