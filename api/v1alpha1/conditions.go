@@ -128,14 +128,32 @@ const (
 	ReasonWrongWriteAccepted = "WrongWriteAccepted"
 )
 
-// Reasons of StoreReady.
+// Reasons of StoreReady. ReasonProgressing, ReasonSecretMissing, ReasonNameConflict and ReasonRefused are among them too. While
+// it is False no zone node is made; nodes that run go on: movement, sight and combat do not wait for the store.
 const (
-	// ReasonDevelopmentStore, with True: the operator runs one pod that keeps everything in memory; its restart loses it.
+	// ReasonStoreReady, with True: the store answers, is this World's and keeps what it acknowledges.
+	ReasonStoreReady = "Ready"
+	// ReasonDevelopmentStore, with True: the store is the embedded server, which keeps everything in memory; its restart
+	// loses it. The local cluster runs it where neither valkey-server nor redis-server is installed.
 	ReasonDevelopmentStore = "DevelopmentStore"
-	// ReasonStoreReachable, with True: the store answers.
-	ReasonStoreReachable = "StoreReachable"
-	// ReasonStoreUnreachable, with False: the store does not answer.
-	ReasonStoreUnreachable = "StoreUnreachable"
+	// ReasonUnreachable, with False: the store does not answer.
+	ReasonUnreachable = "Unreachable"
+	// ReasonWrongPassword, with False: the store refuses the user or the password, or the user may not do what is needed.
+	ReasonWrongPassword = "WrongPassword"
+	// ReasonUntrusted, with False: the certificate of the store is not signed by the authorities in caSecretName, or is for
+	// another host.
+	ReasonUntrusted = "Untrusted"
+	// ReasonNotPrimary, with False: the server is a replica and takes no writes.
+	ReasonNotPrimary = "NotPrimary"
+	// ReasonNotDurable: a crash of the server may lose what it acknowledged. False for a managed store: the operator
+	// configured it otherwise, so somebody or something interferes, and nothing else keeps the entities. True for an external
+	// one, as a warning: replicas or a disk that survives may be what its owner relies on, the nodes are built to detect a
+	// store that lost its tail, and refusing would stop a World for a choice that is its owner's. False for an external one
+	// that throws records away when memory is short, or cannot write its file: no replica helps against that.
+	ReasonNotDurable = "NotDurable"
+	// ReasonWrongStore, with False: the store has the id of another World, or not the one in status.storeID. No zone node is
+	// made and those that run are not touched, whatever else changes. Also a reason of Stalled=True.
+	ReasonWrongStore = "WrongStore"
 )
 
 // Reasons that any condition may have.

@@ -145,8 +145,16 @@ func DefaultSeedSecretName(world string) string { return world + "-seed" }
 // CanaryLeaseName is the Lease on which the operator proves that the lease policies are enforced.
 func CanaryLeaseName(world string) string { return world + "-canary" }
 
-// Keys of the seed Secret.
+// Keys in Secrets.
 const (
 	// SeedKey is the key of the terrain seed in its Secret.
 	SeedKey = "seed"
+	// UsernameKey and PasswordKey are in the Secret of a store's credentials.
+	UsernameKey = "username"
+	PasswordKey = "password"
+	// SentinelUsernameKey and SentinelPasswordKey are in it too where sentinels ask for credentials.
+	SentinelUsernameKey = "sentinelUsername"
+	SentinelPasswordKey = "sentinelPassword"
+	// CAKey is in the Secret of the authorities that may sign a store's certificate.
+	CAKey = "ca.crt"
 )

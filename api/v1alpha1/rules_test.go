@@ -75,6 +75,19 @@ func TestWorldsThatAreRefused(t *testing.T) {
 		{"both stores", `spec: {store: {managed: {}, external: {addresses: ["valkey:6379"]}}}`, "exactly one of managed and external: remove one of them"},
 		{"no store in store", `spec: {store: {}}`, "exactly one of managed and external"},
 		{"an external store without addresses", `spec: {store: {external: {}}}`, "addresses: Required value"},
+		{"a managed store in words", `spec: {store: {managed: {image: "valkey:9", storage: {size: 2Gi, className: fast}, resources: {limits: {memory: 4Gi}}, deletionPolicy: Retain}}}`, ""},
+		{"a volume that goes with the World", `spec: {store: {managed: {deletionPolicy: Delete}}}`, "Unsupported value"},
+		{"a size that is none", `spec: {store: {managed: {storage: {size: huge}}}}`, "spec.store.managed.storage.size"},
+		{"an external store with TLS and a user", `spec: {store: {external: {addresses: ["10.0.0.1:6380"], credentialsSecretName: a, caSecretName: b}}}`, ""},
+		{"an external store at an IPv6 address", `spec: {store: {external: {addresses: ["[2001:db8::1]:6379"]}}}`, ""},
+		{"an address without a port", `spec: {store: {external: {addresses: ["valkey"]}}}`, "must each be host:port"},
+		{"an address with a scheme", `spec: {store: {external: {addresses: ["redis://valkey:6379"]}}}`, "without a scheme and a user"},
+		{"an address with a password", `spec: {store: {external: {addresses: [":pw@valkey:6379"]}}}`, "without a scheme and a user"},
+		{"two addresses of one server", `spec: {store: {external: {addresses: ["a:6379", "b:6379"]}}}`, "use mode Sentinel and name the sentinels"},
+		{"sentinels", `spec: {store: {external: {mode: Sentinel, addresses: ["a:26379", "b:26379"], primaryName: worlds}}}`, ""},
+		{"sentinels that are not told of whom", `spec: {store: {external: {mode: Sentinel, addresses: ["a:26379"]}}}`, "the name by which the sentinels know the primary"},
+		{"a primary's name without sentinels", `spec: {store: {external: {addresses: ["a:6379"], primaryName: worlds}}}`, "primaryName belongs to mode Sentinel"},
+		{"a primary's name that is none", `spec: {store: {external: {mode: Sentinel, addresses: ["a:26379"], primaryName: "a/b"}}}`, "primaryName may hold only"},
 		{"a store of a cluster", `spec: {store: {external: {mode: Cluster, addresses: ["valkey:6379"]}}}`, "Unsupported value"},
 
 		{"a port that is none", `spec: {gateway: {port: 65536}}`, "should be less than or equal to 65535"},
@@ -113,6 +126,8 @@ func TestEditsOfAWorldThatAreRefused(t *testing.T) {
 		{"no seed", `spec: {seedSecretName: null}`, "seedSecretName is immutable"},
 		{"the same store in words", `spec: {store: {managed: {}}}`, ""},
 		{"another store", `spec: {store: {external: {addresses: ["valkey:6379"]}}}`, "store cannot be switched between managed and external"},
+		{"an image of the store", `spec: {store: {managed: {image: "valkey:9"}}}`, ""},
+		{"another volume", `spec: {store: {managed: {storage: {size: 20Gi}}}}`, "edit the claim data-<world>-store-0"},
 		{"a pause", `spec: {managementPolicy: Paused}`, ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -35,6 +35,11 @@ type WorldStatus struct {
 	// highestEpoch is a fencing token that no region Lease of this World exceeds. A lost Lease is made again above it.
 	// +optional
 	HighestEpoch int32 `json:"highestEpoch,omitempty"`
+	// storeID is the id of the store that has this World's entities, written once. The store holds the same under the key
+	// spatialcells:store; nobody starts on a store that does not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	StoreID string `json:"storeID,omitempty"`
 }
 
 // NodesStatus counts zone nodes.

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spatialcells/spatialcells/node/store"
 	"github.com/spatialcells/spatialcells/node/zone"
@@ -36,7 +37,10 @@ func (c *Client) Submit(req zone.StoreRequest, answer func(zone.StoreAnswer)) {
 		return
 	}
 	c.vault.counters.Requests++
-	req.Record.Blob = bytes.Clone(req.Record.Blob)
+	req.Record.Blob, req.Record.Contents = bytes.Clone(req.Record.Blob), store.CloneContents(req.Record.Contents)
+	if req.Change != nil {
+		req.Change = new(cloneChange(*req.Change))
+	}
 	t := &task{client: c, req: req, key: keyOf(req), answer: answer}
 	if req.Op == zone.StoreSave {
 		c.saves++
@@ -46,6 +50,15 @@ func (c *Client) Submit(req zone.StoreRequest, answer func(zone.StoreAnswer)) {
 	if len(c.queues[t.key]) == 1 {
 		t.begin()
 	}
+}
+
+// cloneChange copies a change; entries themselves point at nothing.
+func cloneChange(ch zone.Change) zone.Change {
+	ch.AddItems, ch.RemoveItems = slices.Clone(ch.AddItems), slices.Clone(ch.RemoveItems)
+	ch.AddOut, ch.RemoveOut = slices.Clone(ch.AddOut), slices.Clone(ch.RemoveOut)
+	ch.AddIn, ch.RemoveIn = slices.Clone(ch.AddIn), slices.Clone(ch.RemoveIn)
+	ch.Edits = slices.Clone(ch.Edits)
+	return ch
 }
 
 // Kill ends the process: nothing is answered any more. What was sent may still land, up to LateBy after

@@ -45,6 +45,10 @@ func (v *Vault) first(t *task) *step {
 		return &step{t.key, true, func() reply { return v.save(t) }}
 	case zone.StoreLoadRegion:
 		return v.raiseFence(req)
+	case zone.StoreWrite:
+		return &step{t.key, true, func() reply { return v.write(req) }}
+	case zone.StorePeek:
+		return &step{t.key, false, func() reply { return v.peek(req) }}
 	default:
 		return &step{t.key, false, func() reply { return v.load(req) }}
 	}
@@ -73,7 +77,7 @@ func (v *Vault) addMaster(ans zone.StoreAnswer, master ecs.EntityID) *step {
 	return &step{keyOfEntity(master), false, func() reply {
 		if s := v.tables.records[master]; s.exists {
 			rec := s.record
-			rec.Blob = nil
+			rec.Blob, rec.Contents = nil, zone.Contents{}
 			ans.Record = &rec
 		}
 		return reply{answer: ans}
@@ -173,7 +177,7 @@ func (v *Vault) change(req zone.StoreRequest) reply {
 
 func same(a, b zone.Record) bool {
 	return a.Epoch == b.Epoch && a.Home == b.Home && a.Account == b.Account && a.Resting == b.Resting &&
-		bytes.Equal(a.Blob, b.Blob)
+		bytes.Equal(a.Blob, b.Blob) // no request that is decided so changes contents
 }
 
 // raiseFence: the region's slot, then the records that its index names at that moment.
@@ -191,7 +195,7 @@ func (v *Vault) raiseFence(req zone.StoreRequest) *step {
 	}}
 }
 
-// readRegion reads the records that are in the region now. Those that come into it later are not read.
+// readRegion reads the records that are in the region now, and its ground. Those that come into it later are not read.
 func (v *Vault) readRegion(req zone.StoreRequest) *step {
 	var index []ecs.EntityID
 	for id, s := range v.tables.records {
@@ -202,6 +206,7 @@ func (v *Vault) readRegion(req zone.StoreRequest) *step {
 	return &step{keyOf(req), false, func() reply {
 		ans := answerTo(req, zone.StoreOK)
 		ans.Records = v.recordsOf(req.Region, index)
+		ans.Contents = new(store.CloneContents(v.tables.grounds[req.Region].contents))
 		return reply{answer: ans}
 	}}
 }

@@ -14,11 +14,14 @@ import (
 type tables struct {
 	records  map[ecs.EntityID]stored
 	fences   map[torus.RegionPos]uint64
+	grounds  map[torus.RegionPos]ground
 	accounts map[uint64]account
 }
 
 func newTables() tables {
-	return tables{map[ecs.EntityID]stored{}, map[torus.RegionPos]uint64{}, map[uint64]account{}}
+	return tables{
+		map[ecs.EntityID]stored{}, map[torus.RegionPos]uint64{}, map[torus.RegionPos]ground{}, map[uint64]account{},
+	}
 }
 
 // stored is what is under the key of an entity.
@@ -30,6 +33,14 @@ type stored struct {
 	// writer saved last, with the save of this number.
 	writer string
 	number uint64
+	// written is the last write to the contents.
+	written uint64
+}
+
+// ground is what lies on a region's ground.
+type ground struct {
+	contents zone.Contents
+	written  uint64
 }
 
 // account is the directory's entry of an account.
@@ -103,12 +114,21 @@ const (
 	entityKey keyKind = iota + 1
 	accountKey
 	regionKey
+	// groundKey orders what is about a ground; its slot is that of the region.
+	groundKey
 )
 
 func keyOfEntity(id ecs.EntityID) key { return key{entityKey, uint64(id)} }
 
 func keyOfRegion(r torus.RegionPos) key {
 	return key{regionKey, uint64(uint32(r.Column))<<32 | uint64(uint32(r.Row))}
+}
+
+func keyOfHolder(h zone.Holder) key {
+	if !h.OnGround() {
+		return keyOfEntity(h.Entity)
+	}
+	return key{groundKey, keyOfRegion(h.Region).id}
 }
 
 // keyOf is the key of a whole request: a creation goes by its entity.
@@ -120,6 +140,8 @@ func keyOf(req zone.StoreRequest) key {
 		return keyOfRegion(req.Region)
 	case zone.StoreLoad:
 		return keyOfEntity(req.Entity)
+	case zone.StoreWrite, zone.StorePeek:
+		return keyOfHolder(req.Holder)
 	default:
 		return keyOfEntity(req.Record.Entity)
 	}
@@ -127,6 +149,9 @@ func keyOf(req zone.StoreRequest) key {
 
 // slot spreads keys, also those whose ids differ in their lowest or highest bits only.
 func (k key) slot() int {
+	if k.kind == groundKey {
+		k.kind = regionKey
+	}
 	x := (k.id ^ uint64(k.kind)<<56) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0x9e3779b97f4a7c15
 	return int((x >> 32) % Slots)

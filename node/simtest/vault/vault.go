@@ -9,6 +9,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/simtest/timeline"
+	"github.com/spatialcells/spatialcells/node/store"
 	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
@@ -56,6 +57,9 @@ type Counters struct {
 	LateLandings, DeadLandings, StaleSaves uint64
 	// Undone are changes that failovers took back.
 	Undone uint64
+	// Fenced are writes to contents that were refused because the record's epoch or the region's fence was another than the
+	// writer's, StaleWrites those that came after another write, Unfitting those that added what was there or the like.
+	Fenced, StaleWrites, Unfitting uint64
 	// GivenUp are creations that another creation for their account ruled out.
 	GivenUp uint64
 }
@@ -172,9 +176,9 @@ func (v *Vault) late() time.Duration { return time.Duration(v.options.Rand.Int64
 // chance draws with a probability. Without one it draws nothing.
 func (v *Vault) chance(p float64) bool { return p > 0 && v.options.Rand.Float64() < p }
 
-// ownRecord copies a record with its blob.
+// ownRecord copies a record with its blob and contents.
 func ownRecord(r zone.Record) zone.Record {
-	r.Blob = bytes.Clone(r.Blob)
+	r.Blob, r.Contents = bytes.Clone(r.Blob), store.CloneContents(r.Contents)
 	return r
 }
 

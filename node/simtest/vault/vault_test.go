@@ -2,6 +2,7 @@ package vault
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -90,51 +91,23 @@ func TestWithoutFaultsTheAnswersAreThoseOfTheModel(t *testing.T) {
 		w, model := newWorld(rapid.Uint64().Draw(t, "seed")), &store.Memory{}
 		clients := []*Client{w.Client("a#1"), w.Client("b#1")}
 		for range rapid.IntRange(1, 60).Draw(t, "requests") {
-			req := anyRequest(t)
+			req := storetest.AnyRequest(t, model)
 			want, got := model.Do(req), w.do(rapid.SampledFrom(clients).Draw(t, "client"), req)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%+v\n got %+v %+v\nwant %+v %+v", req, got, got.Record, want, want.Record)
 			}
 		}
-		if got, want := w.Records(), model.Records(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("in the end\n got %+v\nwant %+v", got, want)
-		}
+		sameInTheEnd(t, w, model)
 	})
 }
 
-// anyRequest draws from few values, so that requests meet.
-func anyRequest(t *rapid.T) zone.StoreRequest {
-	region := rapid.Custom(func(t *rapid.T) torus.RegionPos {
-		return torus.RegionPos{Column: rapid.Int32Range(0, 1).Draw(t, "column"), Row: rapid.Int32Range(0, 1).Draw(t, "row")}
-	})
-	epoch := rapid.Custom(func(t *rapid.T) zone.Epoch {
-		return zone.Epoch{Recoveries: rapid.Uint32Range(0, 1).Draw(t, "recoveries"), Transfers: rapid.Uint32Range(0, 2).Draw(t, "transfers")}
-	})
-	word := rapid.SampledFrom([]string{"a", "b", "c"})
-	req := zone.StoreRequest{
-		ID: rapid.Uint64Range(1, 3).Draw(t, "number"),
-		Op: rapid.SampledFrom([]zone.StoreOp{
-			zone.StoreClaimSession, zone.StoreCreate, zone.StoreClaim, zone.StoreSave, zone.StoreLoadRegion, zone.StoreLoad,
-		}).Draw(t, "operation"),
+func sameInTheEnd(t *rapid.T, w world, model *store.Memory) {
+	if got, want := w.Records(), model.Records(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("in the end\n got %+v\nwant %+v", got, want)
 	}
-	switch req.Op {
-	case zone.StoreClaimSession:
-		req.Account = rapid.Uint64Range(1, 2).Draw(t, "account")
-		req.Session, req.Resume = word.Draw(t, "session"), word.Draw(t, "resume")
-		req.FreshSecret = word.Draw(t, "secret")
-	case zone.StoreLoadRegion:
-		req.Region, req.RegionEpoch = region.Draw(t, "region"), rapid.Uint64Range(0, 3).Draw(t, "region epoch")
-	case zone.StoreLoad:
-		req.Entity = ecs.EntityID(rapid.Uint64Range(1, 4).Draw(t, "entity"))
-	default:
-		id := rapid.Uint64Range(1, 4).Draw(t, "entity")
-		req.Expect = epoch.Draw(t, "expected")
-		req.Record = zone.Record{
-			Entity: ecs.EntityID(id), Epoch: epoch.Draw(t, "epoch"), Home: region.Draw(t, "home"), Account: id / 2,
-			Resting: rapid.Bool().Draw(t, "resting"), Blob: []byte(word.Draw(t, "blob")),
-		}
+	if got, want := maps.Collect(w.EachHolder), maps.Collect(model.EachHolder); !reflect.DeepEqual(got, want) {
+		t.Fatalf("in the end\n got %+v\nwant %+v", got, want)
 	}
-	return req
 }
 
 func TestRequestsOfOneKeyAreCarriedOutInTheirOrder(t *testing.T) {
@@ -187,6 +160,40 @@ func TestAnswersAndRequestsShareNoMemoryWithTheVault(t *testing.T) {
 	spoil(put.Blob)
 	if got, _ := w.Record(2); string(got.Blob) != "kept" {
 		t.Errorf("the record that was put has become %q", got.Blob)
+	}
+}
+
+func TestContentsShareNoMemoryWithTheVault(t *testing.T) {
+	w := newWorld(1)
+	c := w.Client("a#1")
+	rec := record(1, "")
+	rec.Contents.Items = []zone.Held{{Item: zone.Item{Serial: 5, Count: 1}}}
+	c.Submit(create(rec), func(zone.StoreAnswer) {})
+	change := &zone.Change{AddItems: []zone.Held{{Item: zone.Item{Serial: 6, Count: 1}}}}
+	hand := zone.Holder{Entity: 1}
+	c.Submit(zone.StoreRequest{Op: zone.StoreWrite, Holder: hand, Write: 1, Change: change}, func(zone.StoreAnswer) {})
+	rec.Contents.Items[0].Serial, change.AddItems[0].Serial = 66, 77
+	w.pass(time.Second)
+	spoil := func(c *zone.Contents) {
+		for i := range c.Items {
+			c.Items[i].Serial = 99
+		}
+	}
+	spoil(&w.do(c, load(1)).Record.Contents)
+	spoil(&w.do(c, zone.StoreRequest{Op: zone.StoreLoadRegion, Region: home, RegionEpoch: 1}).Records[0].Contents)
+	spoil(&w.do(c, claim(1, zone.Epoch{}, zone.Epoch{Transfers: 1}, home)).Record.Contents)
+	spoil(w.do(c, zone.StoreRequest{Op: zone.StorePeek, Holder: hand}).Contents)
+	spoil(&w.do(c, zone.StoreRequest{Op: zone.StoreWrite, Holder: hand, Write: 2, Change: &zone.Change{}}).Record.Contents)
+	if got, _ := w.Record(1); len(got.Contents.Items) != 2 || got.Contents.Items[0].Serial != 5 || got.Contents.Items[1].Serial != 6 {
+		t.Errorf("the record has %+v", got.Contents)
+	}
+	lying := zone.Contents{Items: []zone.Held{{Item: zone.Item{Serial: 5, Count: 1}, Lying: zone.Lying{Entity: 9}}}}
+	w.PutGround(home, lying)
+	spoil(&lying)
+	look := zone.StoreRequest{Op: zone.StorePeek, Holder: zone.Holder{Region: home}}
+	spoil(w.do(c, look).Contents)
+	if got := w.do(c, look).Contents.Items[0].Serial; got != 5 {
+		t.Errorf("on the ground lies item %d", got)
 	}
 }
 

@@ -179,7 +179,8 @@ func extremes(_ *testing.T, s subject) {
 }
 
 func senseless(_ *testing.T, s subject) {
-	for _, req := range []zone.StoreRequest{
+	s.do(createRequest(master()), zone.StoreOK)
+	for _, req := range append(senselessWrites(), []zone.StoreRequest{
 		{},
 		{Op: 200, Entity: 1},
 		{Op: zone.StoreLoad},
@@ -193,8 +194,9 @@ func senseless(_ *testing.T, s subject) {
 		sessionRequest(1, "two\nlines", "", "b"),
 		sessionRequest(1, "a", "", ""),
 		sessionRequest(1, "a", "", strings.Repeat("s", 513)),
-	} {
+	}...) {
 		s.do(req, zone.StoreUnavailable)
 	}
+	s.has(hand, 0, zone.Contents{})
 	s.holds(torus.RegionPos{}, 1)
 }
