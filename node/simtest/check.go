@@ -53,6 +53,8 @@ type checker struct {
 	heard    map[ear]voice
 	says     map[numbering][]uint64
 	hears    func(*Client, client.Said) // told of all that is heard, if it is set
+
+	handlesItems bool // somebody does
 }
 
 // tracked is one entity, as all nodes together have it in this tick.
@@ -135,6 +137,7 @@ func (k *checker) all() error {
 			k.broke(2, "%d copies of entity %v carry the highest epoch %v", t.copies, t.id, t.highest)
 		}
 	}
+	k.items()
 	k.sights()
 	for _, cl := range k.c.Clients {
 		cl.loginEpoch()

@@ -129,6 +129,9 @@ func (g *generator) player(account int64) {
 	pacing := g.IntN(4) == 0
 	x, y := g.place()
 	for tick := 40; tick < g.p.Ticks; tick++ {
+		if g.IntN(400) == 0 {
+			g.add(tick, "tinker", account, 20+g.ticks(200))
+		}
 		switch k := g.IntN(10000); {
 		case k < 120:
 			if !pacing || g.IntN(8) == 0 {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/client"
-	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -53,24 +52,6 @@ func (h *hands) refused(cl *Client, in *wire.Input) {
 	if res := h.do(cl, in); res.Code != wire.InputResult_CODE_INVALID {
 		h.t.Fatalf("account %d: %v: %v", cl.Account, in, res)
 	}
-}
-
-func digAt(x, y int64) *wire.Input {
-	return &wire.Input{Action: &wire.Input_Dig{Dig: &wire.Dig{X: uint32(x), Y: uint32(y)}}}
-}
-
-func pickUp(s *client.Seen) *wire.Input {
-	return &wire.Input{Action: &wire.Input_Pick{Pick: &wire.Pick{
-		Entity: uint64(s.ID), At: &wire.Position{X: uint32(s.Walk.At.X), Y: uint32(s.Walk.At.Y)},
-	}}}
-}
-
-func dropItem(serial uint64) *wire.Input {
-	return &wire.Input{Action: &wire.Input_Drop{Drop: &wire.Drop{Serial: serial}}}
-}
-
-func giveItem(serial uint64, to ecs.EntityID) *wire.Input {
-	return &wire.Input{Action: &wire.Input_Give{Give: &wire.Give{Serial: serial, To: uint64(to)}}}
 }
 
 // lying is what a client sees lie, nil if there is nothing; it waits a little for it.

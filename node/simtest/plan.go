@@ -38,6 +38,7 @@ type Action struct {
 var verbs = map[string][]string{
 	"login": {"account", "node", "x", "y"}, "resume": {"account", "node"}, "drop": {"account"}, "logout": {"account"},
 	"walk": {"account", "x", "y"}, "say": {"account"}, "recall": {"account"}, "chatter": {"account", "for"},
+	"tinker": {"account", "for"},
 
 	"when": {"point", "nth", "do", "for", "node", "peer", "much"},
 

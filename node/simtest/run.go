@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spatialcells/spatialcells/api/wire"
@@ -21,6 +22,7 @@ type Run struct {
 	weather leases.Weather
 	next    int
 	habits  map[*Client]habit
+	dice    *rand.Rand // of those who tinker
 }
 
 // NewRun prepares a plan's world. Nothing has happened yet.
@@ -34,7 +36,7 @@ func NewRun(p *Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Run{Cluster: c, Plan: p, back: map[*Client]int{}, left: map[*Client]bool{}, ends: map[string]int{}}, nil
+	return &Run{Cluster: c, Plan: p, back: map[*Client]int{}, left: map[*Client]bool{}, ends: map[string]int{}, dice: rand.New(rand.NewPCG(p.Seed, 11))}, nil
 }
 
 // Execute carries out the whole plan, then ends all faults and waits for the world to settle. The error is a *Broken.
@@ -63,6 +65,7 @@ func (r *Run) Until(tick int) error {
 func (r *Run) pass() error {
 	r.comeBack()
 	r.talk()
+	r.tinker()
 	err := r.Run(1)
 	r.faults.loss.look()
 	return err
@@ -71,7 +74,7 @@ func (r *Run) pass() error {
 // Do carries out one action now; what cannot be done is left out.
 func (r *Run) Do(a Action) {
 	switch a.Verb {
-	case "login", "resume", "drop", "logout", "walk", "say", "recall", "chatter":
+	case "login", "resume", "drop", "logout", "walk", "say", "recall", "chatter", "tinker":
 		r.player(a)
 	case "when":
 		r.when(a)
@@ -127,6 +130,9 @@ func (r *Run) player(a Action) {
 		r.SayNumber(cl)
 	case "chatter":
 		r.habit(cl, func(h *habit) { h.talksUntil = r.ticks + int(a.arg("for")) })
+	case "tinker":
+		r.check.handlesItems = true
+		r.habit(cl, func(h *habit) { h.tinkersUntil = r.ticks + int(a.arg("for")) })
 	case "recall":
 		r.Send(cl, &wire.Input{Action: &wire.Input_Recall{Recall: &wire.Recall{}}})
 	}
@@ -145,6 +151,8 @@ type habit struct {
 	to         torus.Pos // where it was sent last
 	walks      bool
 	talksUntil int // tick
+
+	tinkersUntil int
 }
 
 func (r *Run) habit(cl *Client, change func(*habit)) {

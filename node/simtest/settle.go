@@ -48,9 +48,9 @@ func (r *Run) nodesSettled() error {
 		if !n.Acts() || n.paused || n.held != nil {
 			return fmt.Errorf("%s does not act", n.Session())
 		}
-		if st := n.Engine.Stats(); st.Outgoing > 0 || st.RegionsRecovering > 0 || st.CommandsOpen > 0 {
-			return fmt.Errorf("%s keeps %d offers, recovers %d regions and waits for %d commands",
-				n.Session(), st.Outgoing, st.RegionsRecovering, st.CommandsOpen)
+		if st := n.Engine.Stats(); st.Outgoing > 0 || st.RegionsRecovering > 0 || st.CommandsOpen > 0 || st.ItemsOpen > 0 {
+			return fmt.Errorf("%s keeps %d offers, recovers %d regions, waits for %d commands and has %d items under way",
+				n.Session(), st.Outgoing, st.RegionsRecovering, st.CommandsOpen, st.ItemsOpen)
 		}
 	}
 	for i := range r.Grid.Regions() {

@@ -38,6 +38,31 @@ func (e *Engine) EachEntity(fn func(Entity)) {
 	}
 }
 
+// EachHolding calls fn for the contents of every entity and ground that this node may write. They are the engine's own.
+func (e *Engine) EachHolding(fn func(Holder, *Contents)) {
+	s := e.sim
+	for id := range s.carrying.Each {
+		h := Holder{Entity: id}
+		if sv := s.saving.Get(id); sv != nil && sv.claimed {
+			fn(h, &s.contents.Get(id).Contents)
+		}
+	}
+	for _, r := range s.regions {
+		if r != nil && r.active {
+			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents)
+		}
+	}
+}
+
+// EachLying calls fn for every entity of this node that shows an item on the ground of a region.
+func (e *Engine) EachLying(fn func(region int, entity Entity, item Item)) {
+	e.EachEntity(func(x Entity) {
+		if l := e.sim.game.Lies.Get(x.ID); l != nil {
+			fn(e.grid.RegionIndex(x.Home), x, l.Item)
+		}
+	})
+}
+
 // EachOffer calls fn for every entity that was given away and is kept until it is durable, by id, with the epoch that it
 // was offered.
 func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {

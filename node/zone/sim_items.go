@@ -57,11 +57,12 @@ type told struct {
 	result *wire.OrderResult
 }
 
-// seen is since when, in ticks, an in entry is known here; asked: its source is being asked.
+// seen is since when, in ticks, an in entry is known here, or its source was asked last. asked: it is being asked. over: it
+// had no out entry then.
 type seen struct {
-	movement uint64
-	since    int64
-	asked    bool
+	movement    uint64
+	since       int64
+	asked, over bool
 }
 
 // course is how far an out entry has got.

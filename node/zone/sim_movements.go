@@ -668,7 +668,21 @@ func (s *sim) sweepHolder(h Holder, home int) {
 	s.pump(h)
 }
 
-// forgetMovement asks whether the source of a movement has it out still; else nobody will ever ask again.
+// openItems is how much is under way of the contents that this node may write.
+func (s *sim) openItems() (n int) {
+	ecs.Each1(s.carrying, s.contents, func(_ ecs.EntityID, hd *holding) { n += hd.open() })
+	for _, r := range s.regions {
+		if r != nil && r.active {
+			n += r.ground.open()
+		}
+	}
+	return n
+}
+
+func (hd *holding) open() int { return len(hd.Out) + len(hd.queue) + len(hd.flight) }
+
+// forgetMovement asks whether the source of a movement has it out still. If it has not, and a while later still has not, as
+// its last write may have been undone, nobody will ever ask again.
 func (s *sim) forgetMovement(h Holder, in InEntry) {
 	s.store(StoreRequest{Op: StorePeek, Holder: in.From}, func(a StoreAnswer) {
 		hd := s.holdingOf(h)
@@ -676,13 +690,14 @@ func (s *sim) forgetMovement(h Holder, in InEntry) {
 			return
 		}
 		open := a.Contents != nil && slices.ContainsFunc(a.Contents.Out, func(o OutEntry) bool { return o.Movement == in.Movement })
-		if !open {
-			s.change(h, Change{RemoveIn: []uint64{in.Movement}}, nil)
-			return
-		}
 		for i := range hd.seen {
-			if hd.seen[i].movement == in.Movement {
-				hd.seen[i].asked, hd.seen[i].since = false, s.tick
+			switch x := &hd.seen[i]; {
+			case x.movement != in.Movement:
+			case x.over && !open:
+				s.change(h, Change{RemoveIn: []uint64{in.Movement}}, nil)
+				return
+			default:
+				x.asked, x.over, x.since = false, !open, s.tick
 			}
 		}
 	})

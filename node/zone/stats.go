@@ -30,6 +30,8 @@ type Stats struct {
 	// ItemWrites were sent to the store, ItemConflicts of them refused because it had other news. Movements came to their
 	// targets, MovementsRefused back to their sources.
 	ItemWrites, ItemConflicts, Movements, MovementsRefused uint64
+	// ItemsOpen are movements that are not ended and writes that are not answered, now.
+	ItemsOpen int
 
 	// Commands, to targets here or asked for here. CommandsDone counts executions.
 	CommandsDone, CommandsRepeated, CommandsGap, CommandsBusy, CommandsElsewhere uint64
@@ -82,7 +84,7 @@ func (e *Engine) Stats() Stats {
 	s.Entities, s.Replicas, s.Clients = e.sim.world.Len(), e.gate.replicas.Len(), len(e.gate.sessions)
 	s.Players = e.sim.players()
 	s.Outgoing = len(e.sim.outgoing.All())
-	s.CommandsOpen = e.sim.openCommands()
+	s.CommandsOpen, s.ItemsOpen = e.sim.openCommands(), e.sim.openItems()
 	s.Regions, s.RegionsRecovering = e.sim.regionCounts()
 	c := e.gate.replicas.Counters
 	s.ReplicaStale, s.ReplicaForeign, s.ReplicaHeld = c.Stale, c.ForeignOwner, c.Held

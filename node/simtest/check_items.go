@@ -1,0 +1,113 @@
+package simtest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// Items, invariant 2: after every tick each serial has one holder or one out entry in the store, none is gone that was not
+// used up, and no node has or shows what the store does not.
+
+// shelves is all contents in the store, as readers see them now.
+type shelves map[zone.Holder]*zone.Contents
+
+func (k *checker) shelves(v *vaultStore) shelves {
+	all := shelves{}
+	for h, c := range v.EachHolder {
+		all[h] = &c
+	}
+	return all
+}
+
+// items asserts that. A store that came back empty has taken items with it.
+func (k *checker) items() {
+	v, ok := k.c.storage.(*vaultStore)
+	if !ok || !k.handlesItems || k.c.faults.loss.run != nil {
+		return
+	}
+	all := k.shelves(v)
+	if why := all.single(); why != nil {
+		k.broke(2, "%v", why)
+	}
+	for _, n := range k.c.Nodes {
+		if n.Engine == nil || !n.Acts() {
+			continue
+		}
+		n.Engine.EachHolding(func(h zone.Holder, c *zone.Contents) {
+			stored := all[h]
+			if stored == nil {
+				stored = &zone.Contents{}
+			}
+			if c.Moves == stored.Moves && !same(c, stored) {
+				k.broke(2, "%s has %+v of %v, the store has %+v", n.Session(), *c, h, *stored)
+			}
+		})
+		n.Engine.EachLying(func(region int, e zone.Entity, item zone.Item) {
+			if c := all[zone.Holder{Region: k.c.Grid.RegionAt(region)}]; c == nil || !shown(c, e, item.Serial) {
+				k.broke(2, "%s shows item %d as entity %v in region %d, where the store has none", n.Session(), item.Serial, e.ID, region)
+			}
+		})
+	}
+}
+
+func same(a, b *zone.Contents) bool {
+	equal := func(x, y any, n, m int) bool { return n == m && (n == 0 || reflect.DeepEqual(x, y)) }
+	return a.Made == b.Made && a.Ended == b.Ended && equal(a.Items, b.Items, len(a.Items), len(b.Items)) &&
+		equal(a.Out, b.Out, len(a.Out), len(b.Out)) && equal(a.In, b.In, len(a.In), len(b.In)) && equal(a.Edits, b.Edits, len(a.Edits), len(b.Edits))
+}
+
+// single says which serial is in two places, or how many are lost.
+func (all shelves) single() error {
+	places := map[uint64]zone.Holder{}
+	var made, ended uint64
+	put := func(serial uint64, h zone.Holder) error {
+		if other, twice := places[serial]; twice {
+			return fmt.Errorf("item %d is in two places, %v and %v", serial, other, h)
+		}
+		places[serial] = h
+		return nil
+	}
+	for h, c := range all {
+		made, ended = made+c.Made, ended+c.Ended
+		for _, held := range c.Items {
+			if err := put(held.Serial, h); err != nil {
+				return err
+			}
+		}
+		for _, o := range c.Out {
+			if all.arrived(&o) {
+				continue
+			}
+			if err := put(o.Item.Serial, h); err != nil {
+				return err
+			}
+		}
+	}
+	if made-ended != uint64(len(places)) {
+		return fmt.Errorf("%d items were made and %d used up, but there are %d", made, ended, len(places))
+	}
+	return nil
+}
+
+// arrived reports whether the target of an out entry has taken the item: then it is the target's affair where it is.
+func (all shelves) arrived(o *zone.OutEntry) bool {
+	c := all[o.To]
+	if c == nil {
+		return false
+	}
+	for _, in := range c.In {
+		if in.Movement == o.Movement {
+			return !in.Void
+		}
+	}
+	return false
+}
+
+// shown reports whether an item lies on a ground, or is being taken from it, and is shown by an entity.
+func shown(c *zone.Contents, e zone.Entity, serial uint64) bool {
+	return slices.ContainsFunc(c.Items, func(h zone.Held) bool { return h.Serial == serial && h.Lying.Entity == e.ID }) ||
+		slices.ContainsFunc(c.Out, func(o zone.OutEntry) bool { return o.Item.Serial == serial && o.Lying.Entity == e.ID })
+}
