@@ -160,6 +160,10 @@ func (r *WorldReconciler) learnTerrain(ctx context.Context, s *scene) error {
 	if err := r.Live.Get(ctx, s.key(s.seedSecretName()), secret); err != nil {
 		return fmt.Errorf("reading secret %s: %w", s.seedSecretName(), err)
 	}
-	s.memory.terrain = terrainMark(secret.Data[v1alpha1.SeedKey])
+	seed := secret.Data[v1alpha1.SeedKey]
+	if len(seed) == 0 {
+		return &blocked{v1alpha1.ReasonSecretMissing, fmt.Sprintf("Secret %s has no key %q. Add it.", s.seedSecretName(), v1alpha1.SeedKey)}
+	}
+	s.memory.terrain = terrainMark(seed)
 	return nil
 }
