@@ -19,7 +19,7 @@ func TestSamplesApplyAndThenDifferInNothing(t *testing.T) {
 	c := client.WithFieldValidation(envtest.Client(t, cfg), metav1.FieldValidationStrict)
 	namespace := envtest.Namespace(t, cfg)
 	samples := manifests(t, "samples")
-	if len(samples) < 8 {
+	if len(samples) < 9 {
 		t.Fatalf("got %d samples", len(samples))
 	}
 	for _, path := range samples {

@@ -15,8 +15,8 @@
 //   - A declaration that cannot be carried out leaves the running World as it was.
 //
 // One file per duty: children (what a World is made of), template (the pod), secrets, store, leases, assignment, failover,
-// guard (the admission policies), deletion, status, events, metrics.
+// guard (the admission policies), store (storelook asks it beside the reconciles, storeverdict judges), deletion, status, events, metrics.
 //
 // It may import api/v1alpha1, controllers/placement, controllers/liveness, controllers/policy and the Kubernetes
-// libraries; nothing of node/.
+// libraries; of node/ only what is pure, and node/store/connect: how a store is reached.
 package controllers

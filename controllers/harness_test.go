@@ -48,6 +48,7 @@ type bench struct {
 	ns     string
 	wire   *wire
 	nodes  *kubelets
+	store  *fakeStore
 	image  string
 	stop   func()
 }
@@ -57,7 +58,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
 	cfg := envtest.Start(t)
-	b := &bench{T: t, cfg: cfg, client: envtest.Client(t, cfg), ns: envtest.Namespace(t, cfg), wire: &wire{}, image: "zone-node:test"}
+	b := &bench{T: t, cfg: cfg, client: envtest.Client(t, cfg), ns: envtest.Namespace(t, cfg), wire: &wire{}, store: newFakeStore(), image: "zone-node:test"}
 	b.nodes = startKubelets(b)
 	b.startOperator()
 	t.Cleanup(func() { b.stop() })
@@ -91,7 +92,7 @@ func (b *bench) startOperator() {
 	}
 	worlds := &controllers.WorldReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("operator"), Guard: guard,
-		DefaultImage: b.image, Boottime: liveness.Boottime, Now: time.Now,
+		DefaultImage: b.image, Stores: b.store.access(), Boottime: liveness.Boottime, Now: time.Now,
 	}
 	if err := worlds.SetupWithManager(mgr); err != nil {
 		b.Fatalf("setting up: %v", err)

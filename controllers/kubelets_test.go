@@ -139,6 +139,10 @@ func (k *kubelets) makePod(ctx context.Context, set *appsv1.StatefulSet, name st
 	pod.Name, pod.Namespace = name, set.Namespace
 	pod.Labels["controller-revision-hash"] = revision
 	pod.Labels["apps.kubernetes.io/pod-index"] = fmt.Sprint(ordinal)
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		source := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + name}
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: source}})
+	}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	if k.b.client.Create(ctx, pod) != nil {
 		return

@@ -295,10 +295,14 @@ func TestOnlyAPodThatIsOverForCertainProvesADeath(t *testing.T) {
 
 func TestTheTemplateIsRestrictedAndTakesAnOverlay(t *testing.T) {
 	s := row(1, "")
-	s.image = "zone-node:1"
+	s.image, s.storeID = "zone-node:1", "default/genesis/a1b2/x"
+	s.store = storeView{
+		question: question{url: "rediss://10.0.0.1:6379", credentials: "keys", ca: "authority"},
+		finding:  &storeFinding{keys: []string{"username", "password"}},
+	}
 	s.world.Spec.Nodes.Template = &runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"a":"b"}},"spec":{"containers":[{"name":"zone-node","env":[{"name":"X","value":"y"}]}]}}`)}
 	s.world.Spec.Gateway.AllowedOrigins = []string{"https://a.example", "https://b.example"}
-	template, err := s.zoneNodeTemplate("redis://10.0.0.1:6379")
+	template, err := s.zoneNodeTemplate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,14 +312,16 @@ func TestTheTemplateIsRestrictedAndTakesAnOverlay(t *testing.T) {
 	}
 	for _, words := range []string{
 		`"runAsNonRoot":true`, `"drop":["ALL"]`, `"type":"RuntimeDefault"`, `"readOnlyRootFilesystem":true`, `"name":"X"`, `"a":"b"`,
-		`"--store=redis://10.0.0.1:6379"`, `"--pod-uid=$(POD_UID)"`, `"image":"zone-node:1"`, `"terminationGracePeriodSeconds":30`,
+		`"--store=rediss://10.0.0.1:6379"`, `"--store-id=default/genesis/a1b2/x"`,
+		`"--store-password-file=/etc/spatialcells/store-credentials/password"`, `"--store-username-file=/etc/spatialcells/store-credentials/username"`,
+		`"--store-ca-file=/etc/spatialcells/store-ca/ca.crt"`, `"secretName":"keys"`, `"secretName":"authority"`, `"--pod-uid=$(POD_UID)"`, `"image":"zone-node:1"`, `"terminationGracePeriodSeconds":30`,
 		`"--allowed-origins=https://a.example,https://b.example"`, `"path":"/readyz"`, `"path":"/healthz"`,
 	} {
 		if !strings.Contains(string(raw), words) {
 			t.Errorf("the template lacks %s:\n%s", words, raw)
 		}
 	}
-	again, err := s.zoneNodeTemplate("redis://10.0.0.1:6379")
+	again, err := s.zoneNodeTemplate()
 	if err != nil || fingerprint(again) != fingerprint(template) {
 		t.Errorf("two renderings differ (%v)", err)
 	}
@@ -333,7 +339,7 @@ func TestATemplateMayNotChangeWhatMakesAZoneNode(t *testing.T) {
 		s := row(1, "")
 		s.image = "zone-node:1"
 		s.world.Spec.Nodes.Template = &runtime.RawExtension{Raw: []byte(overlay)}
-		_, err := s.zoneNodeTemplate("redis://10.0.0.1:6379")
+		_, err := s.zoneNodeTemplate()
 		switch {
 		case names == "" && err != nil:
 			t.Errorf("%s is refused: %v", overlay, err)

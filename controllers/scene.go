@@ -40,6 +40,11 @@ type scene struct {
 	assignment   assignment
 	image        string
 	highestEpoch int32
+	// storeID is the id of this World's store, "" before the first one is known.
+	storeID string
+	store   storeView
+	// holdNodes leaves the StatefulSet of the zone nodes as it is: what they need to reach the store is not known.
+	holdNodes bool
 	// reported is the status as this reconcile found it.
 	reported *v1alpha1.WorldStatus
 	verdicts map[string]verdict
@@ -62,6 +67,9 @@ type memory struct {
 	refused  map[string]refusal
 	secrets  map[string]time.Time
 	proof    proof
+	store    storeMemory
+	// terrain is the mark of the seed.
+	terrain string
 }
 
 // restart starts every observation anew: a read failed, or a write came back with an unknown outcome.
@@ -98,6 +106,7 @@ func (r *WorldReconciler) gather(ctx context.Context, world *v1alpha1.World) (*s
 		now:          r.Now(),
 		grid:         placement.Grid{Columns: world.Spec.Grid.Columns, Rows: world.Spec.Grid.Rows},
 		highestEpoch: world.Status.HighestEpoch,
+		storeID:      world.Status.StoreID,
 		reported:     world.Status.DeepCopy(),
 		verdicts:     map[string]verdict{},
 	}

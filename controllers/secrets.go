@@ -105,3 +105,65 @@ func newSeed() ([]byte, error) {
 
 // newDevelopmentKey is a random secret of 64 hexadecimal characters: every byte counts, and it can be copied by hand.
 func newDevelopmentKey() ([]byte, error) { return newSeed() }
+
+// storeSecretName is the Secret of a managed store's password.
+func storeSecretName(world string) string { return v1alpha1.StoreName(world) }
+
+// ensureStoreSecret makes the password of a managed store: for clients as it is, for the server in the words of its
+// configuration. It is never overwritten.
+func (r *WorldReconciler) ensureStoreSecret(ctx context.Context, s *scene) error {
+	name := storeSecretName(s.world.Name)
+	if s.now.Sub(s.memory.secrets[name]) < secretTrust {
+		return nil
+	}
+	found := &corev1.Secret{}
+	err := r.Live.Get(ctx, s.key(name), found)
+	if apierrors.IsNotFound(err) {
+		err = r.createStoreSecret(ctx, s, name)
+		found = nil
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading secret %s: %w", name, err)
+	case found != nil && !s.owns(found):
+		return conflict("Secret", name)
+	}
+	for _, key := range []string{v1alpha1.PasswordKey, storeConfigKey} {
+		if found != nil && len(found.Data[key]) == 0 {
+			return &blocked{v1alpha1.ReasonSecretMissing, fmt.Sprintf(
+				"Secret %s has no key %q. Add it, or delete the Secret and then pod %s-0: both are made anew.", name, key, name)}
+		}
+	}
+	s.memory.secrets[name] = s.now
+	return nil
+}
+
+func (r *WorldReconciler) createStoreSecret(ctx context.Context, s *scene, name string) error {
+	password, err := newSeed()
+	if err != nil {
+		return err
+	}
+	return r.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: s.world.Namespace, Labels: s.labels(), OwnerReferences: []metav1.OwnerReference{s.ownerReference()},
+		},
+		Data: map[string][]byte{v1alpha1.PasswordKey: password, storeConfigKey: fmt.Appendf(nil, "requirepass %s\n", password)},
+	})
+}
+
+// learnTerrain reads the seed once, for its mark. The seed of a World never changes.
+func (r *WorldReconciler) learnTerrain(ctx context.Context, s *scene) error {
+	if s.memory.terrain != "" {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	if err := r.Live.Get(ctx, s.key(s.seedSecretName()), secret); err != nil {
+		return fmt.Errorf("reading secret %s: %w", s.seedSecretName(), err)
+	}
+	seed := secret.Data[v1alpha1.SeedKey]
+	if len(seed) == 0 {
+		return &blocked{v1alpha1.ReasonSecretMissing, fmt.Sprintf("Secret %s has no key %q. Add it.", s.seedSecretName(), v1alpha1.SeedKey)}
+	}
+	s.memory.terrain = terrainMark(seed)
+	return nil
+}

@@ -23,15 +23,10 @@ const (
 
 // ensureStatefulSet makes the zone nodes, or changes what they are to be. Under OnDelete no pod restarts by itself.
 func (r *WorldReconciler) ensureStatefulSet(ctx context.Context, s *scene) error {
-	address, err := r.storeAddress(ctx, s)
-	if err != nil {
-		return err
-	}
-	if address == "" {
-		s.waitFor(v1alpha1.ReasonProgressing, "zone nodes wait for the address of the store's Service")
+	if s.holdNodes {
 		return nil
 	}
-	template, err := s.zoneNodeTemplate(address)
+	template, err := s.zoneNodeTemplate()
 	if err != nil {
 		return err
 	}

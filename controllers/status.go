@@ -42,6 +42,7 @@ func (r *WorldReconciler) writeStatus(ctx context.Context, s *scene) error {
 func (s *scene) fill(status *v1alpha1.WorldStatus) {
 	owned := s.ownedRegions()
 	status.Image = s.image
+	status.StoreID = s.storeID
 	status.HighestEpoch = s.highestEpoch
 	if s.begun() {
 		status.HighestEpoch = s.leadHighestEpoch()

@@ -52,8 +52,8 @@ func podLabels(world, component string) map[string]string {
 
 // zoneNodeTemplate renders the pod of a zone node, with the user's template laid over it. The result is untyped, so that a
 // field that Kubernetes does not know reaches the API server and is refused there by name.
-func (s *scene) zoneNodeTemplate(storeAddress string) (map[string]any, error) {
-	base, err := json.Marshal(s.baseTemplate(storeAddress))
+func (s *scene) zoneNodeTemplate() (map[string]any, error) {
+	base, err := json.Marshal(s.baseTemplate())
 	if err != nil {
 		return nil, fmt.Errorf("rendering the pod template: %w", err)
 	}
@@ -62,7 +62,7 @@ func (s *scene) zoneNodeTemplate(storeAddress string) (map[string]any, error) {
 			return nil, &blocked{v1alpha1.ReasonInvalidTemplate, fmt.Sprintf(
 				"nodes.template cannot be laid over the pod of a zone node: %s. Correct it; the running pods stay as they are.", err)}
 		}
-		if field := s.overruled(base, storeAddress); field != "" {
+		if field := s.overruled(base); field != "" {
 			return nil, &blocked{v1alpha1.ReasonInvalidTemplate, fmt.Sprintf(
 				"nodes.template changes %s, which the operator needs as it is: remove that; the running pods stay as they are.", field)}
 		}
@@ -77,12 +77,12 @@ func (s *scene) zoneNodeTemplate(storeAddress string) (map[string]any, error) {
 // overruled names a field of the merged template without which a pod would be no zone node of this World, "" if all are
 // as the operator rendered them. What a user may add or change is everything else: resources, environment, sidecars,
 // placement, security. Fields of the wrong type are left to the API server, which names them.
-func (s *scene) overruled(merged []byte, storeAddress string) string {
+func (s *scene) overruled(merged []byte) string {
 	var have corev1.PodTemplateSpec
 	if json.Unmarshal(merged, &have) != nil {
 		return ""
 	}
-	want := s.baseTemplate(storeAddress)
+	want := s.baseTemplate()
 	for label, value := range want.Labels {
 		if have.Labels[label] != value {
 			return "the label " + label
@@ -103,7 +103,7 @@ func (s *scene) overruled(merged []byte, storeAddress string) string {
 	return ""
 }
 
-func (s *scene) baseTemplate(storeAddress string) corev1.PodTemplateSpec {
+func (s *scene) baseTemplate() corev1.PodTemplateSpec {
 	world := s.world
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -115,20 +115,20 @@ func (s *scene) baseTemplate(storeAddress string) corev1.PodTemplateSpec {
 			SecurityContext:               restrictedPod(),
 			TerminationGracePeriodSeconds: new(int64(world.Spec.Nodes.DrainTimeoutSeconds) + stopGraceSeconds),
 			TopologySpreadConstraints:     spread(world.Name),
-			Containers:                    []corev1.Container{s.zoneNodeContainer(storeAddress)},
-			Volumes: []corev1.Volume{
+			Containers:                    []corev1.Container{s.zoneNodeContainer()},
+			Volumes: append([]corev1.Volume{
 				secretVolume("seed", s.seedSecretName(), v1alpha1.SeedKey),
 				secretVolume("token-keys", s.tokenKeysSecretName(), ""),
-			},
+			}, s.store.volumes()...),
 		},
 	}
 }
 
-func (s *scene) zoneNodeContainer(storeAddress string) corev1.Container {
+func (s *scene) zoneNodeContainer() corev1.Container {
 	return corev1.Container{
 		Name:            containerZoneNode,
 		Image:           s.image,
-		Args:            s.zoneNodeArgs(storeAddress),
+		Args:            s.zoneNodeArgs(),
 		Env:             zoneNodeEnv(),
 		SecurityContext: restrictedContainer(),
 		Resources:       corev1.ResourceRequirements{Requests: resourceList(s.world.Spec.Nodes.Resources.Requests), Limits: resourceList(s.world.Spec.Nodes.Resources.Limits)},
@@ -141,14 +141,14 @@ func (s *scene) zoneNodeContainer(storeAddress string) corev1.Container {
 		// not restart healthy nodes.
 		ReadinessProbe: httpProbe("/readyz", 2, 2),
 		LivenessProbe:  httpProbe("/healthz", 5, 6),
-		VolumeMounts: []corev1.VolumeMount{
+		VolumeMounts: append([]corev1.VolumeMount{
 			{Name: "seed", MountPath: "/etc/spatialcells/seed", ReadOnly: true},
 			{Name: "token-keys", MountPath: "/etc/spatialcells/token-keys", ReadOnly: true},
-		},
+		}, s.store.mounts()...),
 	}
 }
 
-func (s *scene) zoneNodeArgs(storeAddress string) []string {
+func (s *scene) zoneNodeArgs() []string {
 	spec := &s.world.Spec
 	seconds := func(n int32) string { return strconv.Itoa(int(n)) + "s" }
 	args := []string{
@@ -166,12 +166,12 @@ func (s *scene) zoneNodeArgs(storeAddress string) []string {
 		"--renew-period=" + seconds(spec.Fencing.RenewPeriodSeconds),
 		"--seed-file=/etc/spatialcells/seed/" + v1alpha1.SeedKey,
 		"--token-keys-dir=/etc/spatialcells/token-keys",
-		"--store=" + storeAddress,
 		"--gateway-port=" + strconv.Itoa(portGateway),
 		"--http-port=" + strconv.Itoa(portHTTP),
 		"--link-port=" + strconv.Itoa(portLink),
 		"--advertise-host=$(POD_IP)",
 	}
+	args = append(args, s.store.storeFlags(s.storeID)...)
 	if origins := spec.Gateway.AllowedOrigins; len(origins) > 0 {
 		args = append(args, "--allowed-origins="+strings.Join(origins, ","))
 	}

@@ -259,10 +259,14 @@ func (s *scene) caveats() string {
 	if s.developmentTokens() {
 		words = append(words, "players' tokens are signed with a development key (Secret "+s.tokenKeysSecretName()+"); name your own in gateway.tokenKeysSecretName")
 	}
-	if len(words) == 0 {
-		return ""
+	caveats := ""
+	if store := s.verdicts[v1alpha1.ConditionStoreReady]; store.reason == v1alpha1.ReasonNotDurable {
+		caveats = " " + store.message
 	}
-	return " For trying out only: " + strings.Join(words, "; ") + "."
+	if len(words) > 0 {
+		caveats += " For trying out only: " + strings.Join(words, "; ") + "."
+	}
+	return caveats
 }
 
 func (s *scene) reconciling() verdict {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -51,6 +52,8 @@ type WorldReconciler struct {
 	Guard *Guard
 	// DefaultImage is the image of zone nodes of Worlds that name none.
 	DefaultImage string
+	// Stores is how stores are asked. The zero value asks real ones.
+	Stores StoreAccess
 	// Boottime reads a clock that never goes back: how long a Lease stood still is measured with it.
 	Boottime func() time.Duration
 	// Now is the wall clock. Only waiting for a lost node and the times in Leases use it.
@@ -58,6 +61,7 @@ type WorldReconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]*memory
+	looks    storeLooks
 }
 
 // Reconcile brings one World one step nearer to its spec.
@@ -114,6 +118,7 @@ func (r *WorldReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := indexLeases(mgr); err != nil {
 		return err
 	}
+	r.looks.init()
 	byWorld := handler.EnqueueRequestsFromMapFunc(worldOf)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.World{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -126,6 +131,7 @@ func (r *WorldReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.ZoneNode{}, byWorld, builder.WithPredicates(zoneNodeMatters)).
 		Watches(&coordinationv1.Lease{}, byWorld, builder.WithPredicates(leaseMatters)).
 		Watches(&corev1.Pod{}, byWorld, builder.WithPredicates(podMatters)).
+		WatchesRawSource(source.Channel(r.looks.found, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries()}).
 		Complete(r)
 }

@@ -249,19 +249,6 @@ func (b *bench) remove(o client.Object) {
 	}
 }
 
-func TestAnExternalStoreStartsNothing(t *testing.T) {
-	b := newBench(t)
-	world := b.world(2, 2, 1)
-	world.Spec.Store = &v1alpha1.StoreSpec{External: &v1alpha1.ExternalStore{Addresses: []string{"valkey:6379"}}}
-	b.create(world)
-	b.awaitCondition(v1alpha1.ConditionStoreReady, metav1.ConditionFalse, v1alpha1.ReasonNotActedOn)
-	b.settled()
-	err := b.client.Get(context.Background(), b.key("genesis-zone"), &appsv1.StatefulSet{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("a StatefulSet was made: %v", err)
-	}
-}
-
 func TestAnOperatorUpgradeRestartsNoNode(t *testing.T) {
 	b := newBench(t)
 	b.apply(b.world(2, 2, 2))

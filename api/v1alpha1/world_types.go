@@ -405,7 +405,8 @@ type ExternalStore struct {
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecretName string `json:"credentialsSecretName,omitempty"`
 	// caSecretName names a Secret with the key "ca.crt": the authorities, as PEM, that may sign the certificate of the
-	// store, which must be for the host in addresses. Set means TLS, to the sentinels too.
+	// store, which must be for the host in addresses, or for the one that the sentinels give. Set means TLS, to the sentinels
+	// too.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

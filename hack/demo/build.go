@@ -11,15 +11,21 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spatialcells/spatialcells/controllers"
 )
 
-// images are what the manifests call the binaries.
-var images = map[string]string{"spatialcells/operator:dev": "operator", "spatialcells/zone-node:dev": "zone-node"}
+// images are what the manifests and the operator call the binaries.
+var images = map[string]string{
+	"spatialcells/operator:dev":   "operator",
+	"spatialcells/zone-node:dev":  "zone-node",
+	controllers.DefaultStoreImage: "valkey-server",
+}
 
-// build compiles operator and zone-node into a folder.
+// build compiles operator, zone-node and what stands in for the image of the store into a folder.
 func build(ctx context.Context, into, log string) error {
 	out := strings.TrimSuffix(into, "/") + "/"
-	return command(ctx, log, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", out, "./controllers/cmd/operator", "./node/cmd/zone-node")
+	return command(ctx, log, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", out, "./controllers/cmd/operator", "./node/cmd/zone-node", "./hack/localcluster/valkey-server")
 }
 
 // command runs a program to its end; what it says goes to a log, whose end is in the error. It ends with ctx, and dies with

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
 // recovery is how long after a fault all must be well again: a revoked lease (15 s), a restart, a recovery of regions,
@@ -22,6 +25,8 @@ const (
 	faultKill faultKind = "kill" // SIGKILL of a zone node
 	faultStop faultKind = "stop" // SIGSTOP of a zone node, then SIGCONT
 	faultAPI  faultKind = "api"  // the API server is away
+	// faultStore is SIGKILL of the store
+	faultStore faultKind = "store"
 )
 
 // fault is one to inject, counted from the start of the bots.
@@ -38,13 +43,15 @@ func (f fault) String() string {
 		return fmt.Sprintf("kill:%d@%v", f.node, f.at)
 	case faultStop:
 		return fmt.Sprintf("stop:%d@%v+%v", f.node, f.at, f.length)
+	case faultStore:
+		return fmt.Sprintf("store@%v", f.at)
 	}
 	return fmt.Sprintf("api@%v+%v", f.at, f.length)
 }
 
 const maxFaults = 32
 
-// parseFaults reads "kill:1@30s,stop:2@40s+20s,api@50s+30s".
+// parseFaults reads "kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s".
 func parseFaults(script string) ([]fault, error) {
 	var list []fault
 	for part := range strings.SplitSeq(script, ",") {
@@ -53,7 +60,7 @@ func parseFaults(script string) ([]fault, error) {
 		}
 		f, err := parseFault(part)
 		if err != nil {
-			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH or api@TIME+LENGTH", part, err)
+			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH, api@TIME+LENGTH or store@TIME", part, err)
 		}
 		if list = append(list, f); len(list) > maxFaults {
 			return nil, fmt.Errorf("more than %d faults", maxFaults)
@@ -81,12 +88,15 @@ func parseFault(s string) (f fault, err error) {
 			return f, fmt.Errorf("the node: %w", err)
 		}
 	}
-	known := f.kind == faultKill || f.kind == faultStop || f.kind == faultAPI
-	if !known || hasNode == (f.kind == faultAPI) || hasLength == (f.kind == faultKill) || f.at < 0 || f.length < 0 || f.node < 0 {
+	known := f.kind == faultKill || f.kind == faultStop || f.kind == faultAPI || f.kind == faultStore
+	if !known || hasNode != f.strikesNode() || hasLength != (f.kind == faultStop || f.kind == faultAPI) || f.at < 0 || f.length < 0 || f.node < 0 {
 		return f, fmt.Errorf("it is incomplete")
 	}
 	return f, nil
 }
+
+// strikesNode tells whether it is done to a zone node.
+func (f fault) strikesNode() bool { return f.kind == faultKill || f.kind == faultStop }
 
 // expects says what must be seen for this fault, for people.
 func (f fault) expects() string {
@@ -95,6 +105,8 @@ func (f fault) expects() string {
 		return fmt.Sprintf("node %d comes back with a new incarnation, all regions are held again, only its own clients lose their socket, nobody sees what is not marked", f.node)
 	case faultStop:
 		return fmt.Sprintf("node %d says nothing until it holds a session again, all regions are held again, only its own clients may lose their socket", f.node)
+	case faultStore:
+		return "all nodes go on, no client loses its socket, and the store comes back with every record that it had"
 	}
 	return "all nodes freeze and thaw: no failover, no client loses its socket"
 }
@@ -104,6 +116,7 @@ type before struct {
 	nodes    []zoneNode
 	losses   int
 	gateways map[string]int
+	records  map[string]bool // those in the store, if it is struck
 }
 
 // inject carries a fault out and returns when it is over and enough time went by. The error says which expectation was not
@@ -112,6 +125,16 @@ func (d *demo) inject(ctx context.Context, f fault) error {
 	d.say(fmt.Sprintf("fault %v: expected: %s", f, f.expects()))
 	r := d.swarm.Report()
 	was := before{nodes: slices.Clone(d.nodes), losses: r.Losses, gateways: r.Gateways}
+	if f.kind == faultStore {
+		var err error
+		if was.records, err = d.site.records(ctx); err != nil {
+			return err
+		}
+		if len(was.records) == 0 {
+			return errors.New("the store holds no records: nothing can be shown with it")
+		}
+		d.say(fmt.Sprintf("fault %v: the store holds %d records", f, len(was.records)))
+	}
 	d.swarm.Excuse(time.Now().Add(f.length + recovery/2))
 	if err := d.strike(ctx, f); err != nil {
 		return err
@@ -128,6 +151,13 @@ func (d *demo) strike(ctx context.Context, f fault) error {
 			err = again
 		}
 		return err
+	}
+	if f.kind == faultStore {
+		pid, err := d.cluster.PodPID(d.site.key.Namespace, v1alpha1.StoreName(d.site.key.Name)+"-0")
+		if err != nil {
+			return fmt.Errorf("fault %v: %w", f, err)
+		}
+		return tell(pid, syscall.SIGKILL)
 	}
 	if f.node >= len(d.nodes) {
 		return fmt.Errorf("fault %v: the World has nodes 0 to %d", f, len(d.nodes)-1)
@@ -192,13 +222,16 @@ func (d *demo) unmet(ctx context.Context, f fault, was before) (missing []string
 	if allowed := was.allowedLosses(f); r.Losses-was.losses > allowed {
 		missing = append(missing, fmt.Sprintf("%d clients lost their socket, at most %d had to", r.Losses-was.losses, allowed))
 	}
+	if f.kind == faultStore {
+		missing = append(missing, d.site.lostRecords(ctx, was.records)...)
+	}
 	d.remember(nodes)
 	return missing
 }
 
 // allowedLosses is how many clients may lose their socket by a fault.
 func (b before) allowedLosses(f fault) int {
-	if f.kind == faultAPI {
+	if !f.strikesNode() {
 		return 0
 	}
 	return b.gateways[b.nodes[f.node].name]
@@ -207,7 +240,7 @@ func (b before) allowedLosses(f fault) int {
 // changedSessions compares the incarnations before and after a fault.
 func changedSessions(f fault, was, is []zoneNode) (missing []string) {
 	for i := range was {
-		struck := f.kind != faultAPI && i == f.node
+		struck := f.strikesNode() && i == f.node
 		switch newer := is[i].incarnation > was[i].incarnation; {
 		case struck && f.kind == faultKill && !newer:
 			missing = append(missing, fmt.Sprintf("%s has not begun a new life", was[i].name))

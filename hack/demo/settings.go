@@ -35,7 +35,7 @@ func parse(args []string, env func(string) string) (settings, error) {
 	fs.BoolVar(&s.keep, "keep", false, "after the summary leave the world running until Ctrl-C [KEEP=1]")
 	fs.BoolVar(&s.down, "down", false, "end a demo that runs elsewhere, or what one left behind")
 	fs.IntVar(&s.handoffs, "handoffs", 200, "how many handoffs a run with a duration must show")
-	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s [FAULT]")
+	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s [FAULT]")
 	for variable, name := range map[string]string{
 		"WORLD": "world", "DURATION": "duration", "BOTS": "bots", "API_PORT": "api-port", "JSON": "json", "FAULT": "fault",
 	} {

@@ -57,7 +57,7 @@ func TestOutsideOfTheRepositoryItSaysSo(t *testing.T) {
 }
 
 func TestFaultScripts(t *testing.T) {
-	list, err := parseFaults("stop:2@40s+20s, kill:1@30s,api@50s+30s")
+	list, err := parseFaults("stop:2@40s+20s, kill:1@30s,api@50s+30s,store@90s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +65,7 @@ func TestFaultScripts(t *testing.T) {
 		{faultKill, 1, 30 * time.Second, 0},
 		{faultStop, 2, 40 * time.Second, 20 * time.Second},
 		{faultAPI, 0, 50 * time.Second, 30 * time.Second},
+		{faultStore, 0, 90 * time.Second, 0},
 	}
 	for i, f := range want {
 		if list[i] != f {
@@ -74,7 +75,7 @@ func TestFaultScripts(t *testing.T) {
 			t.Errorf("%v is read back as %+v, %v", f, again, err)
 		}
 	}
-	for _, bad := range []string{"kill:1", "kill:1@30s+2s", "stop:1@30s", "api:1@3s+3s", "api@3s", "burn:1@3s", "kill:-1@3s", "kill:x@3s", "kill:1@soon"} {
+	for _, bad := range []string{"kill:1", "kill:1@30s+2s", "stop:1@30s", "api:1@3s+3s", "api@3s", "burn:1@3s", "kill:-1@3s", "kill:x@3s", "kill:1@soon", "store@3s+3s", "store:1@3s"} {
 		if _, err := parseFaults(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -2,6 +2,7 @@
 // ways, and looks at what it says and what it leaves behind.
 //
 //   - a world of four nodes in which one is killed, one is paused for longer than its lease, and the API server is away;
+//   - a world whose store is killed and comes back with every record;
 //   - the smallest worlds: one region that is its own neighbour, two nodes that border each other twice;
 //   - a demo that cannot start, or is interrupted at any step: it says why, and leaves no process behind.
 //

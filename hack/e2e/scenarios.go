@@ -27,6 +27,19 @@ func scenarios() []scenario {
 			},
 		},
 		{
+			"store", "the store is killed: everybody plays on, and it comes back with every record that it had",
+			func(ctx context.Context, b *bench) error {
+				p, err := b.good(ctx, "store", 5*time.Minute, "-duration", "110s", "-bots", "40", "-handoffs", "20", "-fault", "store@40s")
+				if err != nil {
+					return err
+				}
+				if !strings.Contains(p.output(), "store@40s: as expected") {
+					return fmt.Errorf("the fault did not go as expected\n%s", tail(p.output(), 25))
+				}
+				return nil
+			},
+		},
+		{
 			"one-region", "a node is its own neighbour on all sides",
 			func(ctx context.Context, b *bench) error {
 				_, err := b.good(ctx, "one-region", 4*time.Minute, "-duration", "45s", "-bots", "12", "-handoffs", "0", "-world", "hack/e2e/testdata/one-region.yaml")

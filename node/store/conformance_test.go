@@ -7,9 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/store/storetest"
-	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
@@ -52,8 +50,7 @@ func checkAgainstModel(t *testing.T, addr string) {
 		flush(t, addr)
 		model := &Memory{}
 		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
-			req := anyRequest(rt)
-			req.ID = rapid.Uint64Range(1, 3).Draw(rt, "number")
+			req := storetest.AnyRequest(rt, model)
 			want, got := normal(model.Do(req)), normal(store.Do(req))
 			if !reflect.DeepEqual(got, want) {
 				rt.Fatalf("%+v\n got %s\nwant %s", req, show(got), show(want))
@@ -76,42 +73,13 @@ func normal(a zone.StoreAnswer) zone.StoreAnswer {
 }
 
 func show(a zone.StoreAnswer) string {
-	if a.Record == nil {
-		return fmt.Sprintf("%+v", a)
+	text := ""
+	if a.Record != nil {
+		text = fmt.Sprintf(" with %+v", *a.Record)
 	}
-	rec := *a.Record
-	a.Record = nil
-	return fmt.Sprintf("%+v with %+v", a, rec)
-}
-
-// anyRequest draws from few values, so that requests meet.
-func anyRequest(t *rapid.T) zone.StoreRequest {
-	region := func(label string) torus.RegionPos {
-		return torus.RegionPos{Column: rapid.Int32Range(0, 1).Draw(t, label), Row: rapid.Int32Range(0, 1).Draw(t, label)}
+	if a.Contents != nil {
+		text += fmt.Sprintf(" and %+v", *a.Contents)
 	}
-	epoch := func(label string) zone.Epoch {
-		return zone.Epoch{Recoveries: rapid.Uint32Range(0, 1).Draw(t, label), Transfers: rapid.Uint32Range(0, 2).Draw(t, label)}
-	}
-	word := rapid.SampledFrom([]string{"a", "b", "c"})
-	entity := ecs.EntityID(rapid.Uint64Range(1, 4).Draw(t, "entity"))
-	req := zone.StoreRequest{Op: rapid.SampledFrom([]zone.StoreOp{
-		zone.StoreClaimSession, zone.StoreCreate, zone.StoreClaim, zone.StoreSave, zone.StoreLoadRegion, zone.StoreLoad,
-	}).Draw(t, "operation")}
-	switch req.Op {
-	case zone.StoreClaimSession:
-		req.Account = rapid.Uint64Range(1, 2).Draw(t, "account")
-		req.Session, req.Resume = word.Draw(t, "session"), word.Draw(t, "resume")
-		req.FreshSecret = word.Draw(t, "secret")
-	case zone.StoreLoadRegion:
-		req.Region, req.RegionEpoch = region("region"), rapid.Uint64Range(0, 3).Draw(t, "region epoch")
-	case zone.StoreLoad:
-		req.Entity = entity
-	default:
-		req.Expect = epoch("expected")
-		req.Record = zone.Record{
-			Entity: entity, Epoch: epoch("epoch"), Home: region("home"), Account: uint64(entity) / 2,
-			Resting: rapid.Bool().Draw(t, "resting"), Blob: []byte(word.Draw(t, "blob")),
-		}
-	}
-	return req
+	a.Record, a.Contents = nil, nil
+	return fmt.Sprintf("%+v%s", a, text)
 }

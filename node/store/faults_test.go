@@ -109,6 +109,8 @@ func TestAnOperationWhoseAnswerWasLostIsRepeatedWithoutASecondEffect(t *testing.
 		{Op: zone.StoreLoadRegion, Region: rec.Home, RegionEpoch: 4},
 		{Op: zone.StoreClaim, Record: moved},
 		{Op: zone.StoreSave, Record: saved},
+		{Op: zone.StoreWrite, Holder: zone.Holder{Entity: 7}, Expect: moved.Epoch, Write: 5, Change: held(1)},
+		{Op: zone.StoreWrite, Holder: zone.Holder{Region: rec.Home}, RegionEpoch: 4, Write: 6, Change: lying(2)},
 	} {
 		want := show(normal(model.Do(req)))
 		// Operations of several steps get one step further with each lost reply, since what is done is done.
@@ -125,9 +127,12 @@ func TestAnOperationWhoseAnswerWasLostIsRepeatedWithoutASecondEffect(t *testing.
 			}
 		}
 	}
-	load := zone.StoreRequest{Op: zone.StoreLoad, Entity: 7}
-	if got, want := show(normal(direct.Do(load))), show(normal(model.Do(load))); got != want {
-		t.Fatalf("in the end\n got %s\nwant %s", got, want)
+	for _, req := range []zone.StoreRequest{
+		{Op: zone.StoreLoad, Entity: 7}, {Op: zone.StorePeek, Holder: zone.Holder{Region: rec.Home}},
+	} {
+		if got, want := show(normal(direct.Do(req))), show(normal(model.Do(req))); got != want {
+			t.Fatalf("in the end\n got %s\nwant %s", got, want)
+		}
 	}
 }
 

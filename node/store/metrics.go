@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
 	held     prometheus.Counter
 	depth    prometheus.GaugeFunc
 }
@@ -30,10 +31,17 @@ func newMetrics(reg prometheus.Registerer, depth func() float64) (*metrics, erro
 			Help:    "Time from asking for an operation to its answer, waiting included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}, []string{"op"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts(opts("refused_total",
+			"Requests that were refused by reason: fence (another has the record or the region), moves (the contents were "+
+				"written since), unfitting (the change does not fit the contents), late (this process's own deadline had "+
+				"passed, nothing was sent), queue (too many wait).")), []string{"reason"}),
 		held: prometheus.NewCounter(prometheus.CounterOpts(
 			opts("held_batches_total", "Batches of requests that had to wait for the fence."))),
 		depth: prometheus.NewGaugeFunc(prometheus.GaugeOpts(
 			opts("queue_depth", "Requests that wait for a worker.")), depth),
+	}
+	for _, why := range refusals {
+		m.refused.WithLabelValues(string(why)) // so that it is seen before the first one
 	}
 	if reg == nil {
 		return m, nil
@@ -50,7 +58,7 @@ func newMetrics(reg prometheus.Registerer, depth func() float64) (*metrics, erro
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.latency, m.held, m.depth}
+	return []prometheus.Collector{m.requests, m.latency, m.refused, m.held, m.depth}
 }
 
 // unregister lets a later driver of the same process take the names.
@@ -66,6 +74,13 @@ func (m *metrics) unregister(reg prometheus.Registerer) {
 func (m *metrics) answered(a zone.StoreAnswer, took time.Duration) {
 	m.requests.WithLabelValues(opName(a.Op), codeName(a.Code)).Inc()
 	m.latency.WithLabelValues(opName(a.Op)).Observe(took.Seconds())
+}
+
+// refuse counts a refusal; the empty one is none.
+func (m *metrics) refuse(why refusal) {
+	if why != "" {
+		m.refused.WithLabelValues(string(why)).Inc()
+	}
 }
 
 func opName(op zone.StoreOp) string {

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -35,24 +34,31 @@ type outcome struct {
 	next   *step
 	answer *zone.StoreAnswer
 	err    error
+	// refused says why a request was refused that its sender took for rightful; empty: it was not.
+	refused refusal
 }
 
-// call is one script, or, without a script, the reading of the fields of a hash.
+// call is one script, or, without a script, a command that reads.
 type call struct {
-	script *script
-	keys   []string
-	args   []any
+	script  *script
+	command string
+	keys    []string
+	args    []any
 }
 
 // writes reports whether the call may change the store.
-func (c call) writes() bool { return c.script != nil }
+func (c call) writes() bool { return c.script != nil && !c.script.reads }
 
+// readAll reads a whole hash.
+func readAll(key string) call { return call{command: "HGETALL", keys: []string{key}} }
+
+// read reads some fields of a record.
 func read(id ecs.EntityID, fields []string) call {
 	args := make([]any, len(fields))
 	for i, f := range fields {
 		args[i] = f
 	}
-	return call{keys: []string{entityKey(id)}, args: args}
+	return call{command: "HMGET", keys: []string{entityKey(id)}, args: args}
 }
 
 func run(s *script, key string, args ...any) call {
@@ -66,6 +72,11 @@ func one(c call, then func(reply any) outcome) *step {
 func goOn(s *step) outcome { return outcome{next: s} }
 
 func done(a zone.StoreAnswer) outcome { return outcome{answer: &a} }
+
+func (o outcome) refuse(why refusal) outcome {
+	o.refused = why
+	return o
+}
 
 func failed(err error) outcome { return outcome{err: err} }
 
@@ -82,6 +93,10 @@ func first(req zone.StoreRequest, stamp stamp) *step {
 		return save(req, stamp)
 	case zone.StoreLoadRegion:
 		return loadRegion(req)
+	case zone.StoreWrite:
+		return write(req)
+	case zone.StorePeek:
+		return peek(req)
 	default:
 		return load(req)
 	}
@@ -157,8 +172,8 @@ func reserve(req zone.StoreRequest, givenUp ecs.EntityID, tries int) *step {
 
 // answerMaster answers with the account's master, which may still be on its way.
 func answerMaster(req zone.StoreRequest, master ecs.EntityID) *step {
-	return one(read(master, recordFields), func(reply any) outcome {
-		rec, found, err := decodeRecord(master, reply)
+	return one(readAll(entityKey(master)), func(reply any) outcome {
+		rec, found, err := decodeHash(master, reply, true)
 		switch {
 		case err != nil:
 			return failed(err)
@@ -200,7 +215,9 @@ func enterIndex(rec zone.Record) call {
 func createRecord(req zone.StoreRequest) *step {
 	rec := req.Record
 	args := append(epochArgs(rec.Epoch), regionArgs(rec.Home)...)
-	args = append(args, decimal(rec.Account), flag(rec.Resting), rec.Blob)
+	c := rec.Contents
+	args = append(args, decimal(rec.Account), flag(rec.Resting), rec.Blob, decimal(c.Moves), decimal(c.Made), decimal(c.Ended))
+	args = append(args, encodeContents(c, false)...)
 	return one(run(createScript, entityKey(rec.Entity), args...), func(reply any) outcome {
 		status, rest, err := statusOf(reply)
 		switch {
@@ -247,7 +264,7 @@ func claimRecord(req zone.StoreRequest) *step {
 		case !found:
 			return done(answer(req, zone.StoreMissing))
 		case status != "claimed":
-			return done(answerWith(req, zone.StoreConflict, rec))
+			return done(answerWith(req, zone.StoreConflict, rec)).refuse(refusedByFence)
 		}
 		out := done(answerWith(req, zone.StoreOK, rec))
 		if old, err := oldHome(rest); err == nil && old != rec.Home {
@@ -294,13 +311,13 @@ func save(req zone.StoreRequest, st stamp) *step {
 		case status == "missing":
 			return done(answer(req, zone.StoreMissing))
 		}
-		return done(answer(req, zone.StoreConflict))
+		return done(answer(req, zone.StoreConflict)).refuse(refusedByFence)
 	})
 }
 
 func load(req zone.StoreRequest) *step {
-	return one(read(req.Entity, recordFields), func(reply any) outcome {
-		rec, found, err := decodeRecord(req.Entity, reply)
+	return one(readAll(entityKey(req.Entity)), func(reply any) outcome {
+		rec, found, err := decodeHash(req.Entity, reply, true)
 		switch {
 		case err != nil:
 			return failed(err)
@@ -337,17 +354,23 @@ func loadRegion(req zone.StoreRequest) *step {
 
 // fenced is the answer of a region whose fence is above the one that was shown.
 func fenced(req zone.StoreRequest, rest []any) outcome {
-	if len(rest) == 0 {
-		return failed(malformed("a refused load without its fence"))
-	}
-	text, ok := rest[0].(string)
-	epoch, err := strconv.ParseUint(text, 10, 64)
-	if !ok || err != nil {
-		return failed(malformed("a fence of %v", rest[0]))
+	epoch, err := fenceAt(rest, 0)
+	if err != nil {
+		return failed(err)
 	}
 	ans := answer(req, zone.StoreConflict)
 	ans.RegionEpoch = epoch
-	return done(ans)
+	return done(ans).refuse(refusedByFence)
+}
+
+// fenceAt reads the fence that is value i of a reply.
+func fenceAt(values []any, i int) (uint64, error) {
+	d := fieldReader{values: values}
+	epoch := d.number(i, 64)
+	if d.err != nil {
+		return 0, malformed("fence: %v", d.err)
+	}
+	return epoch, nil
 }
 
 // regionLoad is the state of a load that has read part of the index's records.
@@ -356,10 +379,12 @@ type regionLoad struct {
 	answer zone.StoreAnswer
 	index  []ecs.EntityID
 	gone   []leaving
+	ground bool // has been read
 }
 
+// goOn reads the next records, and the ground beside the first ones: under the fence nobody else changes it any more.
 func (l *regionLoad) goOn() outcome {
-	if len(l.index) == 0 {
+	if len(l.index) == 0 && l.ground {
 		sortRecords(l.answer.Records)
 		out := done(l.answer)
 		if len(l.gone) > 0 {
@@ -371,7 +396,10 @@ func (l *regionLoad) goOn() outcome {
 	l.index = l.index[len(chunk):]
 	s := &step{then: func(replies []any) outcome { return l.take(chunk, replies) }}
 	for _, id := range chunk {
-		s.calls = append(s.calls, read(id, recordFields))
+		s.calls = append(s.calls, readAll(entityKey(id)))
+	}
+	if !l.ground {
+		s.calls = append(s.calls, readAll(groundKey(l.req.Region)))
 	}
 	return goOn(s)
 }
@@ -380,7 +408,7 @@ func (l *regionLoad) goOn() outcome {
 // script that drops it looks at that. Without a record it may be a creation under way, and stays.
 func (l *regionLoad) take(chunk []ecs.EntityID, replies []any) outcome {
 	for i, id := range chunk {
-		rec, found, err := decodeRecord(id, replies[i])
+		rec, found, err := decodeHash(id, replies[i], true)
 		switch {
 		case err != nil:
 			return failed(fmt.Errorf("loading region %s: %w", l.req.Region, err))
@@ -390,6 +418,13 @@ func (l *regionLoad) take(chunk []ecs.EntityID, replies []any) outcome {
 		case !rec.Resting:
 			l.answer.Records = append(l.answer.Records, rec)
 		}
+	}
+	if !l.ground {
+		contents, err := decodeGround(l.req.Region, replies[len(chunk)])
+		if err != nil {
+			return failed(fmt.Errorf("loading region %s: %w", l.req.Region, err))
+		}
+		l.answer.Contents, l.ground = &contents, true
 	}
 	return l.goOn()
 }

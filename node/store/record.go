@@ -16,8 +16,13 @@ import (
 // comes last, so that it can be left out.
 var recordFields = []string{"format", "recoveries", "transfers", "column", "row", "account", "resting", "blob"}
 
-// recordFormat is the format of records that this code reads and writes. Others are refused.
-const recordFormat = "1"
+const (
+	// recordFormat is the format of records and grounds that this code writes.
+	recordFormat = "2"
+	// formatWithoutContents is read, too: scripts change it to the other one when they claim or write. All others are
+	// refused.
+	formatWithoutContents = "1"
+)
 
 // errReply is wrapped by every error about what a store returned: it holds something that this code did not write, or
 // does not understand.
@@ -27,7 +32,7 @@ func malformed(what string, args ...any) error {
 	return fmt.Errorf(what+": %w", append(args, errReply)...)
 }
 
-// decodeRecord reads the fields of a record. All fields absent means that there is no record: found is false. Without
+// decodeRecord reads the fields of a record but its contents. All fields absent means that there is no record: found is false. Without
 // its last field a record is read without blob.
 func decodeRecord(id ecs.EntityID, reply any) (rec zone.Record, found bool, err error) {
 	values, ok := reply.([]any)
@@ -38,7 +43,7 @@ func decodeRecord(id ecs.EntityID, reply any) (rec zone.Record, found bool, err 
 		return rec, false, nil
 	}
 	d := fieldReader{values: values}
-	if format := d.text(0); d.err == nil && format != recordFormat {
+	if format := d.text(0); d.err == nil && format != recordFormat && format != formatWithoutContents {
 		return rec, false, malformed("record %d has format %.16q", id, format)
 	}
 	rec = zone.Record{
@@ -126,7 +131,7 @@ func recordAt(id ecs.EntityID, values []any, i int) (zone.Record, bool, error) {
 	if i >= len(values) {
 		return zone.Record{}, false, malformed("reply without record %d", id)
 	}
-	return decodeRecord(id, values[i])
+	return decodeHash(id, values[i], true)
 }
 
 // presentAt is recordAt where there has to be a record.

@@ -92,6 +92,7 @@ func (r *Redis) Submit(req zone.StoreRequest) {
 	}
 	j.key = keyOf(req)
 	if !r.enqueue(j) {
+		r.metrics.refuse(refusedQueue)
 		r.answer(j, answer(req, zone.StoreUnavailable))
 	}
 }
@@ -124,6 +125,8 @@ func keyOf(req zone.StoreRequest) string {
 		return indexKey(req.Region)
 	case zone.StoreLoad:
 		return entityKey(req.Entity)
+	case zone.StoreWrite, zone.StorePeek:
+		return holderKeys(req.Holder)[0]
 	default:
 		return entityKey(req.Record.Entity)
 	}

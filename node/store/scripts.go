@@ -31,26 +31,41 @@ var (
 	enterSource string
 	//go:embed scripts/leave.lua
 	leaveSource string
+	//go:embed scripts/write.lua
+	writeSource string
+	//go:embed scripts/look.lua
+	lookSource string
+	//go:embed scripts/common.lua
+	commonSource string
 
 	sessionScript = newScript(sessionSource)
 	reserveScript = newScript(reserveSource)
-	voidScript    = newScript(voidSource)
-	createScript  = newScript(createSource)
-	claimScript   = newScript(claimSource)
-	saveScript    = newScript(saveSource)
+	voidScript    = newScript(commonSource + voidSource)
+	createScript  = newScript(commonSource + createSource)
+	claimScript   = newScript(commonSource + claimSource)
+	saveScript    = newScript(commonSource + saveSource)
 	regionScript  = newScript(regionSource)
 	enterScript   = newScript(enterSource)
 	leaveScript   = newScript(leaveSource)
+	writeScript   = newScript(commonSource + writeSource)
+	lookScript    = newScript(commonSource + lookSource).reader()
 )
 
 // script is sent by its hash, and in full to a server that does not know it yet.
 type script struct {
 	source string
 	hash   string
+	// reads: it changes nothing.
+	reads bool
 }
 
 func newScript(source string) *script {
-	return &script{source, redis.NewScript(source).Hash()}
+	return &script{source: source, hash: redis.NewScript(source).Hash()}
+}
+
+func (s *script) reader() *script {
+	s.reads = true
+	return s
 }
 
 func entityKey(id ecs.EntityID) string { return "{e:" + decimal(uint64(id)) + "}" }
@@ -60,6 +75,16 @@ func accountKey(id uint64) string { return "{a:" + decimal(id) + "}" }
 func fenceKey(r torus.RegionPos) string { return "{r:" + r.String() + "}:fence" }
 
 func indexKey(r torus.RegionPos) string { return "{r:" + r.String() + "}:index" }
+
+func groundKey(r torus.RegionPos) string { return "{r:" + r.String() + "}:ground" }
+
+// holderKeys are the keys of a holder: of a ground its hash and its fence.
+func holderKeys(h zone.Holder) []string {
+	if h.OnGround() {
+		return []string{groundKey(h.Region), fenceKey(h.Region)}
+	}
+	return []string{entityKey(h.Entity)}
+}
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 

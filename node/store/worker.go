@@ -159,6 +159,10 @@ func (w *worker) advance(t *task, results []result, err error) {
 		out = t.step.then(replies)
 	}
 	t.step = out.next
+	if errors.Is(out.err, errLate) && !t.answered {
+		out.refused = refusedLate
+	}
+	w.redis.metrics.refuse(out.refused)
 	switch {
 	case t.answered:
 	case out.err != nil:
@@ -229,7 +233,7 @@ func (r *Redis) roundTrip(calls []call, results []result, which []int, whole boo
 func (c call) addTo(ctx context.Context, pipe redis.Pipeliner, whole bool) *redis.Cmd {
 	switch {
 	case c.script == nil:
-		return pipe.Do(ctx, append([]any{"HMGET", c.keys[0]}, c.args...)...)
+		return pipe.Do(ctx, append([]any{c.command, c.keys[0]}, c.args...)...)
 	case whole:
 		return pipe.Eval(ctx, c.script.source, c.keys, c.args...)
 	default:

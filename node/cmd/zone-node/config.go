@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/node/store/connect"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -21,7 +22,8 @@ type config struct {
 	columns, rows, regionEdgeChunks             int
 	leaseDuration, renewDeadline, renewPeriod   time.Duration
 	seedFile, tokenKeysDir                      string
-	store, storePasswordFile                    string
+	store, storeID                              string
+	storeFiles                                  connect.Files
 	gatewayPort, httpPort, linkPort             int
 	advertiseHost, listenHost                   string
 	allowedOrigins                              string
@@ -47,8 +49,13 @@ func parse(args []string) (config, error) {
 	fs.DurationVar(&c.renewPeriod, "renew-period", 2*time.Second, "time between renewals")
 	fs.StringVar(&c.seedFile, "seed-file", "", "file with the terrain seed")
 	fs.StringVar(&c.tokenKeysDir, "token-keys-dir", "", "directory of the keys that sign players' tokens")
-	fs.StringVar(&c.store, "store", "memory", "memory, redis://host:port or rediss://host:port")
-	fs.StringVar(&c.storePasswordFile, "store-password-file", "", "file with the store's password")
+	fs.StringVar(&c.store, "store", "memory", "memory, redis://host:port, rediss://host:port (TLS) or redis+sentinel://host:port,host:port/primary-name")
+	fs.StringVar(&c.storeID, "store-id", "", "id that the store must have: another one is refused; empty: any")
+	fs.StringVar(&c.storeFiles.Username, "store-username-file", "", "file with the store's user; empty: the default user")
+	fs.StringVar(&c.storeFiles.Password, "store-password-file", "", "file with the store's password")
+	fs.StringVar(&c.storeFiles.SentinelUsername, "store-sentinel-username-file", "", "file with the user for the sentinels")
+	fs.StringVar(&c.storeFiles.SentinelPassword, "store-sentinel-password-file", "", "file with the password for the sentinels")
+	fs.StringVar(&c.storeFiles.CA, "store-ca-file", "", "file with the authorities, as PEM, that may sign the store's certificate; empty: the machine's")
 	fs.IntVar(&c.gatewayPort, "gateway-port", 8080, "port for players (WebSocket at /play)")
 	fs.IntVar(&c.httpPort, "http-port", 8081, "port for /healthz, /readyz, /metrics and /load")
 	fs.IntVar(&c.linkPort, "link-port", 7777, "port for other zone nodes")

@@ -11,13 +11,17 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/spatialcells/spatialcells/node/gateway"
 	"github.com/spatialcells/spatialcells/node/store"
+	"github.com/spatialcells/spatialcells/node/store/connect"
 )
 
 func main() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	slog.SetDefault(log)
+	logging.Disable() // what the store's client says by itself is in our own lines
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := dispatch(ctx, log, os.Args[1:]); err != nil {
@@ -49,22 +53,11 @@ func serveStore(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	secret, err := readOptional(*password)
+	secret, err := connect.ReadSecret("password", *password)
 	if err != nil {
 		return err
 	}
 	return store.Serve(ctx, os.Getenv("LISTEN_HOST"), *port, secret)
-}
-
-func readOptional(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("reading the password: %w", err)
-	}
-	return string(b), nil
 }
 
 func printToken(args []string) error {

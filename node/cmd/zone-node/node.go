@@ -46,6 +46,8 @@ type node struct {
 	ready    atomic.Bool
 	loop     *loop
 	lost     chan error
+	// unchecked is set while nobody knows whose store it is: it was away when the node started.
+	unchecked bool
 }
 
 // snapshot is what the loop shows to health, metrics and reports.
@@ -70,6 +72,9 @@ func run(ctx context.Context, log *slog.Logger, cfg config) error {
 		return err
 	}
 	defer health.close()
+	if err := n.checkStore(ctx); err != nil {
+		return err
+	}
 	kube, err := restConfig()
 	if err != nil {
 		return err
@@ -171,8 +176,10 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 // be written. closeDrivers ends it.
 func (n *node) openStore(ctx context.Context, deadline func() time.Duration) error {
 	var err error
-	if n.store, err = store.Open(context.WithoutCancel(ctx), n.cfg.store, n.cfg.storePasswordFile, n.mail.stored, store.Options{
+	if n.store, err = store.Open(context.WithoutCancel(ctx), n.cfg.store, n.cfg.storeFiles.Password, n.mail.stored, store.Options{
 		Now: n.clock.Boottime, Fence: deadline, Logger: n.log, Registerer: n.metrics,
+		UsernameFile: n.cfg.storeFiles.Username, CAFile: n.cfg.storeFiles.CA,
+		SentinelUsernameFile: n.cfg.storeFiles.SentinelUsername, SentinelPasswordFile: n.cfg.storeFiles.SentinelPassword,
 	}); err != nil {
 		return fmt.Errorf("opening the store: %w", err)
 	}
@@ -228,6 +235,7 @@ func (n *node) live(ctx context.Context, kube *rest.Config) error {
 	running.Go(func() { _ = n.session.Run(work) }) // a loss comes by Lost
 	running.Go(func() { n.regions.Run(work) })
 	running.Go(func() { n.report(work, kube) })
+	running.Go(func() { n.recheckStore(work) })
 	stopped := make(chan struct{})
 	running.Go(func() {
 		defer close(stopped)

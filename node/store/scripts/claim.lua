@@ -5,19 +5,18 @@ local format, recoveries, transfers, column, row =
   unpack(redis.call('HMGET', KEYS[1], 'format', 'recoveries', 'transfers', 'column', 'row'))
 local status = 'missing'
 if recoveries then
-  if format ~= '1' then
-    return redis.error_reply('FORMAT of the record is unknown')
+  if not known(format) then
+    return redis.error_reply(unreadable)
   end
   local stays = column == ARGV[5] and row == ARGV[6]
   status = 'conflict'
   if recoveries == ARGV[1] and transfers == ARGV[2] and (ARGV[7] == 'raise' or ARGV[7] == 'keep' and stays) then
-    redis.call('HSET', KEYS[1], 'recoveries', ARGV[3], 'transfers', ARGV[4], 'column', ARGV[5], 'row', ARGV[6],
-      'resting', '0')
+    redis.call('HSET', KEYS[1], 'format', '2', 'recoveries', ARGV[3], 'transfers', ARGV[4], 'column', ARGV[5],
+      'row', ARGV[6], 'resting', '0')
     redis.call('HINCRBY', KEYS[1], 'version', 1)
     status = 'claimed'
   elseif recoveries == ARGV[3] and transfers == ARGV[4] and stays then
     status = 'claimed'
   end
 end
-return { status, redis.call('HMGET', KEYS[1],
-  'format', 'recoveries', 'transfers', 'column', 'row', 'account', 'resting', 'blob'), column, row }
+return { status, redis.call('HGETALL', KEYS[1]), column, row }

@@ -4,10 +4,10 @@
 local format, recoveries, transfers, writer, number =
   unpack(redis.call('HMGET', KEYS[1], 'format', 'recoveries', 'transfers', 'writer', 'number'))
 if not recoveries then
-  return { 'missing' }
+  return missing(KEYS[1])
 end
-if format ~= '1' then
-  return redis.error_reply('FORMAT of the record is unknown')
+if not known(format) then
+  return redis.error_reply(unreadable)
 end
 if recoveries ~= ARGV[1] or transfers ~= ARGV[2] then
   return { 'conflict' }
