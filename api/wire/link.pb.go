@@ -3254,7 +3254,9 @@ type OrderResult struct {
 	Code   OrderResult_Code       `protobuf:"varint,1,opt,name=code,proto3,enum=spatialcells.wire.v1.OrderResult_Code" json:"code,omitempty"`
 	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Follow: metres (Chebyshev) that the bestia was away from the master's place when it took the order.
-	Distance      uint32 `protobuf:"varint,3,opt,name=distance,proto3" json:"distance,omitempty"`
+	Distance uint32 `protobuf:"varint,3,opt,name=distance,proto3" json:"distance,omitempty"`
+	// PickOrder: the movement by which the item comes.
+	Movement      uint64 `protobuf:"fixed64,4,opt,name=movement,proto3" json:"movement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3306,6 +3308,13 @@ func (x *OrderResult) GetDetail() string {
 func (x *OrderResult) GetDistance() uint32 {
 	if x != nil {
 		return x.Distance
+	}
+	return 0
+}
+
+func (x *OrderResult) GetMovement() uint64 {
+	if x != nil {
+		return x.Movement
 	}
 	return 0
 }
@@ -3687,11 +3696,12 @@ const file_link_proto_rawDesc = "" +
 	"\x06Follow\x12.\n" +
 	"\x02to\x18\x01 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02to\x12)\n" +
 	"\x11speed_mm_per_tick\x18\x02 \x01(\rR\x0espeedMmPerTick\x12\x14\n" +
-	"\x05place\x18\x03 \x01(\rR\x05place\"\xba\x01\n" +
+	"\x05place\x18\x03 \x01(\rR\x05place\"\xd6\x01\n" +
 	"\vOrderResult\x12:\n" +
 	"\x04code\x18\x01 \x01(\x0e2&.spatialcells.wire.v1.OrderResult.CodeR\x04code\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x1a\n" +
-	"\bdistance\x18\x03 \x01(\rR\bdistance\";\n" +
+	"\bdistance\x18\x03 \x01(\rR\bdistance\x12\x1a\n" +
+	"\bmovement\x18\x04 \x01(\x06R\bmovement\";\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\x10\n" +

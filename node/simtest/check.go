@@ -71,6 +71,7 @@ type tracked struct {
 	chunk   uint64
 	home    torus.RegionPos
 	outside *outside // nil: it is within
+	shows   bool     // an item: it is part of a ground, and no record
 }
 
 // numbering is one numbering of inputs.
@@ -185,6 +186,7 @@ func (k *checker) see(n *Node, acts bool, e *zone.Entity) {
 		k.entities[e.ID] = t
 		k.order = append(k.order, t)
 	}
+	t.shows = e.Shows != 0
 	if t.tick != k.c.ticks {
 		t.tick, t.actor, t.frozen, t.copies, t.highest = k.c.ticks, nil, false, 0, zone.Epoch{}
 	}

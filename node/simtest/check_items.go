@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
@@ -36,21 +37,33 @@ func (k *checker) items() {
 		if n.Engine == nil || !n.Acts() {
 			continue
 		}
-		n.Engine.EachHolding(func(h zone.Holder, c *zone.Contents) {
-			stored := all[h]
-			if stored == nil {
-				stored = &zone.Contents{}
-			}
-			if c.Moves == stored.Moves && !same(c, stored) {
-				k.broke(2, "%s has %+v of %v, the store has %+v", n.Session(), *c, h, *stored)
-			}
-		})
-		n.Engine.EachLying(func(region int, e zone.Entity, item zone.Item) {
-			if c := all[zone.Holder{Region: k.c.Grid.RegionAt(region)}]; c == nil || !shown(c, e, item.Serial) {
-				k.broke(2, "%s shows item %d as entity %v in region %d, where the store has none", n.Session(), item.Serial, e.ID, region)
-			}
-		})
+		k.memory(n, all)
 	}
+}
+
+// memory asserts that what a node has and shows is what the store has, or had before a write whose answer is on its way.
+func (k *checker) memory(n *Node, all shelves) {
+	grounds := map[torus.RegionPos]*zone.Contents{}
+	n.Engine.EachHolding(func(h zone.Holder, c *zone.Contents) {
+		stored := all[h]
+		if stored == nil {
+			stored = &zone.Contents{}
+		}
+		if h.OnGround() {
+			grounds[h.Region] = c
+		}
+		if c.Moves == stored.Moves && !same(c, stored) {
+			k.broke(2, "%s has %+v of %v, the store has %+v", n.Session(), *c, h, *stored)
+		}
+	})
+	n.Engine.EachEntity(func(e zone.Entity) {
+		if e.Shows == 0 {
+			return
+		}
+		if c := grounds[e.Home]; c == nil || !shown(c, e) {
+			k.broke(2, "%s shows item %d as entity %v in region %v, where none lies", n.Session(), e.Shows, e.ID, e.Home)
+		}
+	})
 }
 
 func same(a, b *zone.Contents) bool {
@@ -107,7 +120,7 @@ func (all shelves) arrived(o *zone.OutEntry) bool {
 }
 
 // shown reports whether an item lies on a ground, or is being taken from it, and is shown by an entity.
-func shown(c *zone.Contents, e zone.Entity, serial uint64) bool {
-	return slices.ContainsFunc(c.Items, func(h zone.Held) bool { return h.Serial == serial && h.Lying.Entity == e.ID }) ||
-		slices.ContainsFunc(c.Out, func(o zone.OutEntry) bool { return o.Item.Serial == serial && o.Lying.Entity == e.ID })
+func shown(c *zone.Contents, e zone.Entity) bool {
+	return slices.ContainsFunc(c.Items, func(h zone.Held) bool { return h.Serial == e.Shows && h.Lying.Entity == e.ID }) ||
+		slices.ContainsFunc(c.Out, func(o zone.OutEntry) bool { return o.Item.Serial == e.Shows && o.Lying.Entity == e.ID })
 }

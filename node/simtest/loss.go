@@ -44,11 +44,17 @@ func (r *Run) loseStore(v *vaultStore) {
 	}
 	l.open, l.at = l.open[:0], map[ecs.EntityID]*unsaved{}
 	for _, t := range r.check.order {
-		l.add(t.id)
+		if !t.shows {
+			l.add(t.id)
+		}
 	}
 	for _, n := range r.Nodes {
 		if n.Engine != nil {
-			n.Engine.EachEntity(func(e zone.Entity) { l.add(e.ID) }) // also those of this very tick
+			n.Engine.EachEntity(func(e zone.Entity) {
+				if e.Shows == 0 {
+					l.add(e.ID)
+				}
+			}) // also those of this very tick
 		}
 	}
 	l.look()

@@ -113,6 +113,7 @@ func (r *Run) entitiesSettled() error {
 		record, stored := r.Cluster.storage.record(t.id)
 		acting := t.tick == r.ticks && t.actor != nil
 		switch {
+		case t.shows:
 		case !acting && r.faults.loss.gone[t.id]:
 		case !stored && !acting:
 			return fmt.Errorf("entity %v is lost", t.id)

@@ -23,6 +23,8 @@ type Entity struct {
 	Chunk uint64
 	// Acting: this node simulates it. Else it is frozen.
 	Acting bool
+	// Shows is the serial of the item that it shows on the ground; 0: it is no item.
+	Shows uint64
 }
 
 // EachEntity calls fn for every entity that this node owns or holds frozen: for checkers.
@@ -33,6 +35,9 @@ func (e *Engine) EachEntity(fn func(Entity)) {
 		x := Entity{ID: id, Epoch: a.epoch, Home: a.home, At: s.game.Position.Get(id).At, Chunk: a.chunk, Acting: s.world.Owned(id)}
 		if acc := s.game.Account.Get(id); acc != nil {
 			x.Account = acc.ID
+		}
+		if l := s.game.Lies.Get(id); l != nil {
+			x.Shows = l.Item.Serial
 		}
 		fn(x)
 	}
@@ -52,15 +57,6 @@ func (e *Engine) EachHolding(fn func(Holder, *Contents)) {
 			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents)
 		}
 	}
-}
-
-// EachLying calls fn for every entity of this node that shows an item on the ground of a region.
-func (e *Engine) EachLying(fn func(region int, entity Entity, item Item)) {
-	e.EachEntity(func(x Entity) {
-		if l := e.sim.game.Lies.Get(x.ID); l != nil {
-			fn(e.grid.RegionIndex(x.Home), x, l.Item)
-		}
-	})
 }
 
 // EachOffer calls fn for every entity that was given away and is kept until it is durable, by id, with the epoch that it

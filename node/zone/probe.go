@@ -92,6 +92,14 @@ const (
 	SessionRested                         // owner: saved at rest
 	SessionWoken                          // owner: back from its record
 	SessionCreated                        // owner: a new master
+	ItemTaken                             // source: it has left the items, and is out
+	ItemPut                               // target: it is in
+	ItemVoid                              // target: it is not taken in, and never will be
+	ItemCleared                           // source: the target has it
+	ItemReturned                          // source: back among its items
+	ItemSearched                          // source: the target's record is asked
+	ItemForgotten                         // target: the source is done with it
+	ItemsAdopted                          // what the store has of a holder is other than what this node had
 	points                                // their number
 )
 
@@ -120,6 +128,8 @@ var pointNames = [points]string{
 	LogRefused: "log refused", SessionClaimed: "session claimed", SessionAttached: "session attached", SessionStale: "session stale",
 	SessionDisplaced: "session displaced", SessionResumed: "session resumed", SessionOwnerLost: "session owner lost",
 	SessionLost: "session lost", SessionRested: "session rested", SessionWoken: "session woken", SessionCreated: "session created",
+	ItemTaken: "item taken", ItemPut: "item put", ItemVoid: "item void", ItemCleared: "item cleared", ItemReturned: "item returned",
+	ItemSearched: "item searched", ItemForgotten: "item forgotten", ItemsAdopted: "items adopted",
 }
 
 // String is the name by which traces and tests speak of a point.

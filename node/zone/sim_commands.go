@@ -190,7 +190,11 @@ func (s *sim) command(from string, m *wire.Command) {
 	default:
 		answer.Code = wire.CommandAnswer_CODE_WAIT
 	}
-	s.countCommand(answer, from)
+	if isItemOrder(order) && answer.Code == wire.CommandAnswer_CODE_DONE {
+		s.stats.CommandsDone++
+	} else {
+		s.countCommand(answer, from)
+	}
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_CommandAnswer{CommandAnswer: answer}})
 }
 

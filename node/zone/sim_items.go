@@ -43,9 +43,13 @@ type holding struct {
 	routes []course
 	queue  []itemWrite
 	flight []itemWrite // under way, together
-	late   map[lateKey]string
-	told   []told // of digs: the last ones
-	next   int    // the element that is replaced next
+
+	writing uint64 // the id of that write
+	reading bool   // the store is being asked what there is: nothing is written meanwhile
+	reread  bool   // it is to be asked when the write under way is answered
+	late    map[lateKey]string
+	told    []told // of digs: the last ones
+	next    int    // the element that is replaced next
 }
 
 // toldResults is how many results a ground remembers, for those who ask again.
@@ -69,7 +73,8 @@ type seen struct {
 type course struct {
 	movement uint64
 	home     int
-	command  route.Number // the Receive that is under way; zero: none
+	sender   ecs.EntityID // of the Receive that is under way
+	command  route.Number // its number; zero: none
 	ending   bool         // it is being cleared or taken back, or its target is being looked up
 }
 
@@ -271,7 +276,7 @@ func (s *sim) change(h Holder, ch Change, done func(ok bool)) {
 // pump sends what waits, as much as goes together.
 func (s *sim) pump(h Holder) {
 	hd := s.holdingOf(h)
-	if hd == nil || len(hd.flight) > 0 || len(hd.queue) == 0 {
+	if hd == nil || hd.reading || hd.reread || len(hd.flight) > 0 || len(hd.queue) == 0 {
 		return
 	}
 	write, err := s.ids.Next(s.wall)
@@ -280,7 +285,7 @@ func (s *sim) pump(h Holder) {
 		return
 	}
 	n, merged := merge(hd.queue)
-	hd.flight = append(hd.flight[:0:0], hd.queue[:n]...)
+	hd.flight, hd.writing = append(hd.flight[:0:0], hd.queue[:n]...), uint64(write)
 	hd.queue = slices.Delete(hd.queue, 0, n)
 	req := StoreRequest{Op: StoreWrite, Holder: h, Moves: hd.Moves, Change: &merged, Write: uint64(write)}
 	var r *region
@@ -292,11 +297,15 @@ func (s *sim) pump(h Holder) {
 	}
 	s.stats.ItemWrites++
 	s.store(req, func(a StoreAnswer) {
-		hd := s.holdingOf(h)
-		if hd == nil || r != nil && s.regions[r.index] != r || r == nil && s.authority.Get(h.Entity).epoch != req.Expect {
-			return // it is another's affair now
+		hd := &holding{}
+		if r != nil && s.regions[r.index] == r {
+			hd = &r.ground
+		} else if now := s.authority.Get(h.Entity); r == nil && now != nil && now.epoch == req.Expect {
+			hd = s.contents.Get(h.Entity)
 		}
-		s.written(h, hd, &merged, a)
+		if len(hd.flight) > 0 && hd.writing == req.Write { // else it is another's affair now
+			s.written(h, hd, &merged, a)
+		}
 	})
 }
 
@@ -350,6 +359,9 @@ func touches(c *Change) []uint64 {
 func (s *sim) written(h Holder, hd *holding, ch *Change, a StoreAnswer) {
 	flight := hd.flight
 	hd.flight = nil
+	if hd.reread {
+		defer s.readGround(s.regions[s.grid.RegionIndex(h.Region)])
+	}
 	if a.Code == StoreOK {
 		s.applied(h, hd, ch)
 		for _, w := range flight {
@@ -378,6 +390,7 @@ func (s *sim) applied(h Holder, hd *holding, ch *Change) {
 		panic(fmt.Sprintf("zone: the store took a change of %v that memory does not: %v", h, err))
 	}
 	hd.Moves++
+	s.reportChange(h, ch)
 	for _, e := range ch.AddOut {
 		hd.routes = append(hd.routes, course{movement: e.Movement})
 	}
@@ -400,11 +413,31 @@ func (s *sim) applied(h Holder, hd *holding, ch *Change) {
 	}
 }
 
+// reportChange tells the probe what has become of items.
+func (s *sim) reportChange(h Holder, ch *Change) {
+	report := func(point Point, movement uint64) {
+		s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
+	}
+	for _, e := range ch.AddOut {
+		report(ItemTaken, e.Movement)
+	}
+	for _, e := range ch.AddIn {
+		if e.Void {
+			report(ItemVoid, e.Movement)
+		} else {
+			report(ItemPut, e.Movement)
+		}
+	}
+	for _, movement := range ch.RemoveIn {
+		report(ItemForgotten, movement)
+	}
+}
+
 // cleared takes away the entities of items that have left the ground for good.
 func (s *sim) cleared(before []OutEntry, ch *Change) {
 	for i := range before {
 		o := &before[i]
-		stays := slices.ContainsFunc(ch.AddItems, func(h Held) bool { return h.Serial == o.Item.Serial })
+		stays := slices.ContainsFunc(ch.AddItems, func(h Held) bool { return h.Lying.Entity == o.Lying.Entity })
 		if o.Lying.Entity != 0 && !stays && slices.Contains(ch.RemoveOut, o.Movement) && s.world.Owned(o.Lying.Entity) {
 			s.world.Destroy(o.Lying.Entity)
 		}
@@ -445,6 +478,9 @@ func (s *sim) refused(h Holder, a StoreAnswer) {
 		switch {
 		case a.RegionEpoch == r.epoch && a.Contents != nil:
 			s.adoptGround(r, *a.Contents)
+		case a.RegionEpoch > r.epoch: // the lease is raised above that, and the table will tell
+			r.ground.reading, r.outbid = true, a.RegionEpoch
+			s.raiseGround(r)
 		case a.RegionEpoch < r.epoch: // the store has lost that this node raised the fence
 			s.note("the store knows region %v at epoch %d, not %d: its last writes are lost, and what lies there is read again", h.Region, a.RegionEpoch, r.epoch)
 			s.readGround(r)
@@ -468,11 +504,38 @@ func (s *sim) refused(h Holder, a StoreAnswer) {
 	}
 }
 
+// raiseGround asks for an epoch above the one that the store knows.
+func (s *sim) raiseGround(r *region) {
+	s.out.Raise = append(s.out.Raise, RaiseRequest{Region: r.index, AtLeast: r.outbid + 1})
+	s.atRegion(RecoveryOutbid, r.index, "")
+}
+
+// raised: the lease of a region of this node has a higher epoch, which the store is to know before anything is written.
+func (s *sim) raised(r *region, epoch uint64) {
+	if r.epoch = epoch; r.active {
+		r.outbid = 0
+		s.readGround(r)
+	}
+}
+
 // readGround raises the fence again, and takes over what the store has.
 func (s *sim) readGround(r *region) {
-	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: r.epoch}, func(a StoreAnswer) {
-		if s.acts(r) && a.Code == StoreOK && a.Contents != nil {
+	if r.ground.reread = len(r.ground.flight) > 0; r.ground.reread {
+		return
+	}
+	epoch := r.epoch
+	r.ground.reading = true
+	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: epoch}, func(a StoreAnswer) {
+		if !s.acts(r) || r.epoch != epoch { // it is read for a later one
+			return
+		}
+		r.ground.reading = false
+		switch {
+		case a.Code == StoreConflict:
+			s.refused(Holder{Region: s.grid.RegionAt(r.index)}, a)
+		case a.Contents != nil:
 			s.adoptGround(r, *a.Contents)
+			s.pump(Holder{Region: s.grid.RegionAt(r.index)})
 		}
 	})
 }
@@ -495,6 +558,9 @@ func (s *sim) adoptContents(id ecs.EntityID, c Contents) {
 }
 
 func (s *sim) adoptInto(hd *holding, c Contents) {
+	if len(hd.routes)+len(hd.Items) > 0 {
+		s.at(Happened{Point: ItemsAdopted})
+	}
 	hd.Contents = c
 	hd.routes, hd.seen = nil, nil
 	for _, o := range c.Out {

@@ -153,7 +153,7 @@ func (s *sim) carry(h Holder, movement uint64, home int) {
 	}
 	number, err := s.Command(sender, ecs.EntityID(s.holderID(o.To)), c.home, &wire.Order{Order: &wire.Order_Receive{Receive: m}})
 	if err == nil {
-		c.command = number
+		c.sender, c.command = sender, number
 	} // else the next sweep tries again
 }
 
@@ -170,7 +170,7 @@ func (s *sim) itemObeyed(id ecs.EntityID, target uint64, number route.Number, re
 	h := s.sourceOf(id)
 	if hd := s.holdingOf(h); hd != nil {
 		for i := range hd.routes {
-			if c := &hd.routes[i]; c.command == number {
+			if c := &hd.routes[i]; c.sender == id && c.command == number {
 				c.command = route.Number{}
 				s.carried(h, c.movement, c.home, res)
 				return true
@@ -212,6 +212,13 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 		ch.AddItems = []Held{held}
 	}
 	s.change(h, ch, func(ok bool) {
+		if ok {
+			point := ItemCleared
+			if !taken {
+				point = ItemReturned
+			}
+			s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
+		}
 		switch {
 		case !ok || h.OnGround():
 		case taken:
@@ -234,7 +241,7 @@ func (s *sim) unreachable(id, target ecs.EntityID) {
 			}
 		}
 	}
-	s.tell1(id, func(w *route.Waiting) bool { return w.Target == uint64(target) }, wire.InputResult_CODE_INVALID, "it is no longer there")
+	s.tellWaiting(id, func(w *route.Waiting) bool { return w.Target == uint64(target) }, wire.InputResult_CODE_INVALID, "it is no longer there")
 }
 
 // lookForTarget asks the record of a target whether it has taken an item. If it rests and has not, a void entry makes sure
@@ -250,6 +257,7 @@ func (s *sim) lookForTarget(h Holder, movement uint64) {
 	}
 	c.ending, c.command = true, route.Number{}
 	entry := *o
+	s.at(Happened{Point: ItemSearched, Entity: entry.To.Entity, Number: movement})
 	s.store(StoreRequest{Op: StoreLoad, Entity: entry.To.Entity}, func(a StoreAnswer) {
 		hd := s.holdingOf(h)
 		if hd == nil || hd.course(movement) == nil {
@@ -353,6 +361,10 @@ func refusal(err error) *wire.OrderResult {
 	return &wire.OrderResult{Code: wire.OrderResult_CODE_REFUSED, Detail: err.Error()}
 }
 
+func onItsWay(movement uint64) *wire.OrderResult {
+	return &wire.OrderResult{Code: wire.OrderResult_CODE_OK, Movement: movement}
+}
+
 func granted() *wire.OrderResult { return &wire.OrderResult{Code: wire.OrderResult_CODE_OK} }
 
 // answerLate answers a command whose write has come to an end. res is nil if it was not carried out: the command then is
@@ -392,7 +404,7 @@ func (s *sim) pick(id ecs.EntityID, h Holder, hd *holding, key lateKey, order *w
 	for i := range hd.Out {
 		if o := &hd.Out[i]; o.Item.Serial == item.Serial {
 			if o.To.Entity == ecs.EntityID(key.sender) {
-				return granted() // it is on its way there: this was asked before
+				return onItsWay(o.Movement) // this was asked before
 			}
 			return refusal(errTaken)
 		}
@@ -411,7 +423,7 @@ func (s *sim) pick(id ecs.EntityID, h Holder, hd *holding, key lateKey, order *w
 			s.answerLate(h, uint64(id), key, nil)
 			return
 		}
-		s.answerLate(h, uint64(id), key, granted())
+		s.answerLate(h, uint64(id), key, onItsWay(entry.Movement))
 		s.carry(h, entry.Movement, s.grid.RegionIndexOf(at))
 	})
 	return nil
@@ -427,10 +439,11 @@ func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *
 		return refusal(errors.New("the item is malformed"))
 	}
 	if in := hd.in(m.Movement); in != nil {
-		if in.Void {
-			return refusal(errNotTaken)
+		why := takenIn(in)
+		s.tellPicked(h.Entity, m.Picked, why)
+		if why != nil {
+			return refusal(why)
 		}
-		s.tellPicked(h.Entity, m.Picked, nil)
 		return granted()
 	}
 	target := s.holderID(h)
@@ -554,8 +567,22 @@ func (s *sim) inputObeyed(id ecs.EntityID, target uint64, number route.Number, r
 		s.tellCall(id, log, call, wire.InputResult_CODE_INVALID, res.Detail)
 	case ground:
 		s.tellCall(id, log, call, wire.InputResult_CODE_OK, "")
-	} // else it is picked up, and comes
+	default: // it is picked up and comes, or has come before the answer
+		if hd := s.contents.Get(id); hd != nil {
+			if in := hd.in(res.Movement); in != nil {
+				s.tellPicked(id, target, takenIn(in))
+			}
+		}
+	}
 	return true
+}
+
+// takenIn is why an item that came was not taken in; nil: it was.
+func takenIn(in *InEntry) error {
+	if in.Void {
+		return errNotTaken
+	}
+	return nil
 }
 
 // tellPicked: what was picked up is here, or was not taken.
@@ -567,24 +594,23 @@ func (s *sim) tellPicked(id ecs.EntityID, picked uint64, why error) {
 	if why != nil {
 		code, detail = wire.InputResult_CODE_INVALID, why.Error()
 	}
-	s.tell1(id, func(w *route.Waiting) bool { return w.Target == picked }, code, detail)
+	s.tellWaiting(id, func(w *route.Waiting) bool { return w.Target == picked }, code, detail)
 }
 
 // tellMovement tells the input that waits for a movement.
 func (s *sim) tellMovement(id ecs.EntityID, movement uint64, code wire.InputResult_Code, detail string) {
-	s.tell1(id, func(w *route.Waiting) bool { return w.Movement == movement }, code, detail)
+	s.tellWaiting(id, func(w *route.Waiting) bool { return w.Movement == movement }, code, detail)
 }
 
-// tell1 tells the first input of an entity that waits for something.
-func (s *sim) tell1(id ecs.EntityID, waits func(w *route.Waiting) bool, code wire.InputResult_Code, detail string) {
+// tellWaiting tells every input of an entity that waits for something: some ask twice.
+func (s *sim) tellWaiting(id ecs.EntityID, waits func(w *route.Waiting) bool, code wire.InputResult_Code, detail string) {
 	log := s.game.Calls.Get(id)
 	if log == nil {
 		return
 	}
-	for _, w := range log.Waiting() {
+	for _, w := range slices.Clone(log.Waiting()) {
 		if waits(&w) {
 			s.tellCall(id, log, w.Call, code, detail)
-			return
 		}
 	}
 }
@@ -640,6 +666,9 @@ func (s *sim) sweepItems() {
 	}
 	for _, r := range s.regions {
 		if r != nil && r.active {
+			if r.outbid > r.epoch {
+				s.raiseGround(r)
+			}
 			s.sweepHolder(Holder{Region: s.grid.RegionAt(r.index)}, r.index)
 		}
 	}

@@ -46,6 +46,7 @@ type region struct {
 	reported  bool
 
 	ground holding // what lies in it
+	outbid uint64  // the epoch that the store knows, if it is above this one's and the region is active
 
 	creating map[uint64]bool          // accounts whose master is being stored
 	waking   map[ecs.EntityID]bool    // masters that come back from the store
@@ -101,7 +102,9 @@ func (s *sim) tableChanged() {
 		case mine && r == nil:
 			s.recover(i, held.Epoch)
 		case mine:
-			r.epoch = held.Epoch
+			if held.Epoch != r.epoch {
+				s.raised(r, held.Epoch)
+			}
 		case r != nil:
 			s.surrender(i)
 		}
