@@ -190,8 +190,12 @@ func (m *mover) peek(h zone.Holder) zone.Contents {
 	return *ans.Contents
 }
 
-// write makes a change to an owned holder and records what it is to a serial; kind empty: nothing.
+// write makes a change to an owned holder and records what it is to a serial; kind empty: nothing. Now and then the node
+// stops before it, long enough for the others to go on with the same movement to its end and beyond.
 func (m *mover) write(o owned, ch *zone.Change, kind stepKind, serial uint64) {
+	if m.chance.IntN(4) == 0 {
+		<-time.After(time.Duration(m.chance.IntN(100)) * time.Millisecond)
+	}
 	called := m.now()
 	ans, repeated := m.ask(zone.StoreRequest{
 		Op: zone.StoreWrite, Holder: o.holder, Expect: o.epoch, RegionEpoch: o.fence, Moves: o.contents.Moves,
@@ -291,7 +295,7 @@ func (m *mover) forget(o owned) bool {
 }
 
 func TestEachSerialIsInOnePlaceWhateverNodesAndServerDo(t *testing.T) {
-	const nodes, stepsEach, deaths = 3, 200, 5
+	const nodes, stepsEach, deaths = 5, 250, 5
 	server := newRealServer(t, "always")
 	l := &linear{start: time.Now(), serials: 5, holders: []zone.Holder{
 		{Entity: 1}, {Entity: 2}, {Region: torus.RegionPos{Column: 1}}, {Region: torus.RegionPos{Column: 2}},
