@@ -140,7 +140,7 @@ func explain(doing string, err error) error {
 		}
 		return false
 	}
-	kind := error(nil)
+	var kind error
 	switch { // sentinels hand errors on as text
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), has("x509: "):
 		kind = ErrUntrusted
