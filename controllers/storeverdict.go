@@ -133,8 +133,10 @@ func (v storeView) judgeDurability(r connect.Report) verdict {
 	case losing != "":
 		return verdict{false, v1alpha1.ReasonNotDurable, fmt.Sprintf("%s at %s cannot keep the entities: %s. Correct that.", r.Name(), v.url, losing)}
 	case r.Development():
-		return verdict{true, v1alpha1.ReasonDevelopmentStore,
-			"the store is the embedded development server, which keeps NOTHING across its own restart: good for trying things out. Where pods are processes, install valkey-server or redis-server and begin anew."}
+		return verdict{
+			true, v1alpha1.ReasonDevelopmentStore,
+			"the store is the embedded development server, which keeps NOTHING across its own restart: good for trying things out. Where pods are processes, install valkey-server or redis-server and begin anew.",
+		}
 	case risking != "" && v.managed:
 		return verdict{false, v1alpha1.ReasonNotDurable, fmt.Sprintf(
 			"the store is not as the operator configured it: %s. See who changed it; `kubectl delete pod %s-0` starts it as it should be.", risking, v1alpha1.StoreName(v.world))}

@@ -29,7 +29,7 @@ func (s *site) records(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }()
 	found := map[string]bool{}
 	for cursor := uint64(0); ; {
 		keys, next, err := store.Scan(ctx, cursor, recordsPattern, 1000).Result()

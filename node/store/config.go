@@ -30,6 +30,8 @@ type Options struct {
 	Workers int
 	// Batch bounds how many requests one worker sends at once. Default 64.
 	Batch int
+	// Replicas is how many replicas have to have received a write before it is answered. Default 0.
+	Replicas int
 	// UsernameFile has the user's name; empty: the one in the URL, or the default user. Read anew for each connection.
 	UsernameFile string
 	// SentinelUsernameFile and SentinelPasswordFile are for sentinels that ask for credentials; empty: none.

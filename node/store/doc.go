@@ -11,11 +11,14 @@
 //   - Every request is answered exactly once. StoreUnavailable means "not known to be done": ask again.
 //   - Every operation may be repeated, with the number of the first try, also while that is still under way, and also if it
 //     lands after the repeat: neither takes effect twice, and a late save never replaces a newer one.
-//   - Requests about one entity, account or region are carried out in the order of Submit.
+//   - Requests about one entity, account, region or ground are carried out in the order of Submit. Whoever loads a region
+//     waits for the answer before writing to its ground.
+//   - A write that is answered StoreOK is as durable as the server can say: see Durability and README.md.
 //   - Nothing is written at or after the fence. Writes wait for a renewal for a bounded time.
 //   - No crash, at any point, loses a record out of its region: the index of a region may name too many ids, never too few.
 //
-// What it does not promise: durability beyond what the server's configuration gives.
+// What it does not promise: durability beyond what the server's configuration gives. Apply is the pure part of a write to
+// contents, the same for every store.
 //
 // README.md has the keys, for other programs that read them. May import zone for its events, torus and ecs; nothing of
 // the node imports it but the command and the simulated cluster.

@@ -151,7 +151,11 @@ func newRunner(t *testing.T, server *miniredis.Miniredis) runner {
 func (r runner) step(s *step) outcome {
 	r.t.Helper()
 	results := make([]result, len(s.calls))
-	r.redis.send(s.calls, results)
+	l := r.redis.lane()
+	l.send(s.calls, results)
+	if err := l.close(); err != nil {
+		r.t.Fatal(err)
+	}
 	replies := make([]any, len(results))
 	for i, res := range results {
 		if res.err != nil {

@@ -14,6 +14,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
 	refused  *prometheus.CounterVec
+	level    *prometheus.GaugeVec
 	held     prometheus.Counter
 	depth    prometheus.GaugeFunc
 }
@@ -35,6 +36,8 @@ func newMetrics(reg prometheus.Registerer, depth func() float64) (*metrics, erro
 			"Requests that were refused by reason: fence (another has the record or the region), moves (the contents were "+
 				"written since), unfitting (the change does not fit the contents), late (this process's own deadline had "+
 				"passed, nothing was sent), queue (too many wait).")), []string{"reason"}),
+		level: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("durability",
+			"1 for what a write that was answered OK may rely on: always, waited, everysec, system, none, unknown.")), []string{"level"}),
 		held: prometheus.NewCounter(prometheus.CounterOpts(
 			opts("held_batches_total", "Batches of requests that had to wait for the fence."))),
 		depth: prometheus.NewGaugeFunc(prometheus.GaugeOpts(
@@ -58,7 +61,7 @@ func newMetrics(reg prometheus.Registerer, depth func() float64) (*metrics, erro
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.latency, m.refused, m.held, m.depth}
+	return []prometheus.Collector{m.requests, m.latency, m.refused, m.level, m.held, m.depth}
 }
 
 // unregister lets a later driver of the same process take the names.
@@ -81,6 +84,14 @@ func (m *metrics) refuse(why refusal) {
 	if why != "" {
 		m.refused.WithLabelValues(string(why)).Inc()
 	}
+}
+
+// durable shows what the server gives.
+func (m *metrics) durable(d durability) {
+	for _, other := range durabilities {
+		m.level.WithLabelValues(other.level).Set(0)
+	}
+	m.level.WithLabelValues(d.level).Set(1)
 }
 
 func opName(op zone.StoreOp) string {

@@ -34,6 +34,9 @@ type Redis struct {
 	writer string
 	saves  atomic.Uint64
 
+	// durability is what the server of the latest connection gives.
+	durability atomic.Pointer[durability]
+
 	// tokens has an element for each UseToken under way.
 	tokens chan struct{}
 
@@ -69,6 +72,9 @@ func New(
 	if r.metrics, err = newMetrics(opts.Registerer, r.queued); err != nil {
 		return nil, err
 	}
+	r.durability.Store(&durabilityUnknown)
+	r.metrics.durable(durabilityUnknown)
+	clientOpts.OnConnect = r.greet
 	r.client = redis.NewUniversalClient(clientOpts)
 	// Only shut ends the workers, after it has ended the intake: what is queued has to be answered.
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ func (w *worker) work() {
 // is empty.
 func (w *worker) collect() []job {
 	var batch []job
+	limit := w.limit()
 	keys := make(map[string]bool)
 	add := func(j job) bool {
 		if keys[j.key] {
@@ -51,7 +53,7 @@ func (w *worker) collect() []job {
 		}
 		keys[j.key] = true
 		batch = append(batch, j)
-		return len(batch) < w.redis.options.Batch
+		return len(batch) < limit
 	}
 	if j := w.next; j != nil {
 		w.next = nil
@@ -63,7 +65,7 @@ func (w *worker) collect() []job {
 		case <-w.redis.ctx.Done():
 		}
 	}
-	for len(batch) < w.redis.options.Batch {
+	for len(batch) < limit {
 		select {
 		case j := <-w.queue:
 			if !add(j) {
@@ -76,11 +78,22 @@ func (w *worker) collect() []job {
 	return batch
 }
 
+// limit is the size of a batch. If durability is waited for, that takes as long for many requests as for few.
+func (w *worker) limit() int {
+	if w.redis.waits() {
+		return max(w.redis.options.Batch, cap(w.queue))
+	}
+	return w.redis.options.Batch
+}
+
 // task is a request of the batch under way, or its tidying after the answer.
 type task struct {
 	job
 	step     *step
 	answered bool
+	// wrote: some call of it may have changed the store, or seen what is not durable yet. held is its answer until it is.
+	wrote bool
+	held  *zone.StoreAnswer
 }
 
 func (w *worker) carryOut(batch []job) {
@@ -88,14 +101,23 @@ func (w *worker) carryOut(batch []job) {
 	for i, j := range batch {
 		tasks[i] = &task{job: j, step: first(j.req, j.stamp)}
 	}
-	for len(tasks) > 0 {
-		w.round(tasks)
-		tasks = open(tasks)
+	l := w.redis.lane()
+	var held []*task
+	for open := slices.Clone(tasks); len(open) > 0; {
+		w.round(l, open)
+		open = unfinished(open)
 	}
+	for _, t := range tasks {
+		if t.held != nil {
+			held = append(held, t)
+		}
+	}
+	w.settle(l, held)
+	_ = l.close() // it only gives the connection back
 }
 
-// open keeps the tasks that have a step to go.
-func open(tasks []*task) []*task {
+// unfinished keeps the tasks that have a step to go.
+func unfinished(tasks []*task) []*task {
 	kept := tasks[:0]
 	for _, t := range tasks {
 		if t.step != nil {
@@ -106,7 +128,7 @@ func open(tasks []*task) []*task {
 }
 
 // round sends the calls of all tasks and lets each task go on with its replies.
-func (w *worker) round(tasks []*task) {
+func (w *worker) round(l lane, tasks []*task) {
 	err := w.redis.ctx.Err()
 	if err == nil && w.writes(tasks) {
 		err = w.hold()
@@ -117,7 +139,7 @@ func (w *worker) round(tasks []*task) {
 	}
 	results := make([]result, len(calls))
 	if err == nil {
-		w.redis.send(calls, results)
+		l.send(calls, results)
 	}
 	for _, t := range tasks {
 		n := len(t.step.calls)
@@ -147,6 +169,7 @@ func (w *worker) hold() error {
 
 // advance takes a task one step further, or ends it.
 func (w *worker) advance(t *task, results []result, err error) {
+	t.wrote = t.wrote || w.writes([]*task{t})
 	replies := make([]any, len(results))
 	for i, res := range results {
 		replies[i] = res.reply
@@ -172,6 +195,10 @@ func (w *worker) advance(t *task, results []result, err error) {
 		fallthrough
 	case out.answer != nil:
 		t.answered = true
+		if t.wrote && out.err == nil && w.redis.waits() {
+			t.held = out.answer
+			return
+		}
 		w.redis.answer(t.job, *out.answer)
 	}
 }
@@ -197,12 +224,12 @@ type result struct {
 }
 
 // send makes one round trip with all calls, and a second one with those whose script the server did not know.
-func (r *Redis) send(calls []call, results []result) {
+func (l lane) send(calls []call, results []result) {
 	var all []int
 	for i := range calls {
 		all = append(all, i)
 	}
-	r.roundTrip(calls, results, all, false)
+	l.roundTrip(calls, results, all, false)
 	var unknown []int
 	for i := range calls {
 		if isUnknownScript(results[i].err) {
@@ -210,15 +237,15 @@ func (r *Redis) send(calls []call, results []result) {
 		}
 	}
 	if len(unknown) > 0 {
-		r.roundTrip(calls, results, unknown, true)
+		l.roundTrip(calls, results, unknown, true)
 	}
 }
 
 // roundTrip sends some of the calls, with the whole script or its hash.
-func (r *Redis) roundTrip(calls []call, results []result, which []int, whole bool) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.options.Timeout)
+func (l lane) roundTrip(calls []call, results []result, which []int, whole bool) {
+	ctx, cancel := context.WithTimeout(l.redis.ctx, l.redis.options.Timeout)
 	defer cancel()
-	pipe := r.client.Pipeline()
+	pipe := l.conn.Pipeline()
 	commands := make([]*redis.Cmd, len(which))
 	for n, i := range which {
 		commands[n] = calls[i].addTo(ctx, pipe, whole)

@@ -45,7 +45,7 @@ func Inspect(ctx context.Context, c Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	text, err := client.Info(ctx).Result()
 	if err != nil {
 		return Report{}, explain("asking the store for INFO", err)
@@ -73,7 +73,7 @@ func Identify(ctx context.Context, c Config, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	if err := client.SetNX(ctx, Key, id, 0).Err(); err != nil {
 		return "", explain("writing the id of the store", err)
 	}
@@ -140,7 +140,7 @@ func explain(doing string, err error) error {
 		}
 		return false
 	}
-	kind := error(nil)
+	var kind error
 	switch { // sentinels hand errors on as text
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), has("x509: "):
 		kind = ErrUntrusted

@@ -97,10 +97,6 @@ func eventually(t *testing.T, c Config, good func(Report, error) bool) Report {
 
 func answered(r Report, err error) bool { return err == nil && !r.Loading }
 
-func refused(kind error) func(Report, error) bool {
-	return func(_ Report, err error) bool { return errors.Is(err, kind) }
-}
-
 func as(username, password string) func() (Credentials, error) {
 	return func() (Credentials, error) { return Credentials{username, password}, nil }
 }
