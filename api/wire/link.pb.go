@@ -2439,7 +2439,9 @@ type OwnedEntity struct {
 	Entity uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
 	Epoch  *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Index of its home region.
-	Home          uint32 `protobuf:"varint,3,opt,name=home,proto3" json:"home,omitempty"`
+	Home uint32 `protobuf:"varint,3,opt,name=home,proto3" json:"home,omitempty"`
+	// Key of the chunk that it is indexed in.
+	Chunk         uint64 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2491,6 +2493,13 @@ func (x *OwnedEntity) GetEpoch() *Epoch {
 func (x *OwnedEntity) GetHome() uint32 {
 	if x != nil {
 		return x.Home
+	}
+	return 0
+}
+
+func (x *OwnedEntity) GetChunk() uint64 {
+	if x != nil {
+		return x.Chunk
 	}
 	return 0
 }
@@ -3639,11 +3648,12 @@ const file_link_proto_rawDesc = "" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
 	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\x12\x1a\n" +
 	"\bentities\x18\x03 \x03(\x06R\bentities\x127\n" +
-	"\x05owned\x18\x04 \x03(\v2!.spatialcells.wire.v1.OwnedEntityR\x05owned\"l\n" +
+	"\x05owned\x18\x04 \x03(\v2!.spatialcells.wire.v1.OwnedEntityR\x05owned\"\x82\x01\n" +
 	"\vOwnedEntity\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x12\n" +
-	"\x04home\x18\x03 \x01(\rR\x04home\"O\n" +
+	"\x04home\x18\x03 \x01(\rR\x04home\x12\x14\n" +
+	"\x05chunk\x18\x04 \x01(\x04R\x05chunk\"O\n" +
 	"\bSnapshot\x12C\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +

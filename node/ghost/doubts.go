@@ -59,13 +59,21 @@ func (s *Store) fade() {
 	for i := range s.doubts {
 		d := &s.doubts[i]
 		switch r := d.replica; {
-		case !s.dead(r.Owner):
+		case !s.dead(r.Owner) || !s.leftBefore(r):
 			d.since = s.tick
 		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
 			s.observe(Swept, r.Entity)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}
+}
+
+// leftBefore reports whether a replica cannot come back from the home that it was last handed over from: who took it may have
+// died before the store had it there, so that home's owner must have spoken since.
+func (s *Store) leftBefore(r *Replica) bool {
+	return r.signedOff == 0 || s.tick-r.signedOff >= graveTicks || slices.ContainsFunc(s.claims[r.before], func(c claim) bool {
+		return c.tick > r.signedOff && !s.dead(c.owner)
+	})
 }
 
 // askUnheard: an owner that was named by the one before and is not heard of may have lost the entity before it was asked.

@@ -93,6 +93,10 @@ func (o *observer) wait() {
 		o.tick++
 		o.settle()
 	}
+	if len(o.doubts) > 0 { // the home before has not said that it has not come back
+		o.tick += graveTicks
+		o.settle()
+	}
 }
 
 // answerAgain: what was asked again meanwhile is answered last.

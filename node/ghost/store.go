@@ -47,6 +47,8 @@ type Replica struct {
 	stale      bool  // not confirmed by the snapshot that is under way
 	doubted    bool  // another live owner speaks for its home
 	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
+	before     uint32
+	signedOff  int64 // when the owner before said that it is at home elsewhere now, and no longer in before; 0: none did
 }
 
 type component struct {

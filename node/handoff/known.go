@@ -84,10 +84,17 @@ func (k *Known) Tombstone(id ecs.EntityID) (Tombstone, bool) {
 	return t.value, ok
 }
 
-// InChunk calls fn for each entity that was handed over while it was indexed in a chunk, oldest first.
+// Chunks of tombstones of which observers may have the entity in any chunk, or in none.
+const (
+	Anywhere = ^uint64(0)
+	Nowhere  = Anywhere - 1
+)
+
+// InChunk calls fn for each entity that was handed over while it was indexed in a chunk, or that may be seen in it, oldest
+// first.
 func (k *Known) InChunk(chunk uint64, fn func(ecs.EntityID, Tombstone)) {
 	for _, d := range k.queue {
-		if t, ok := k.tombs[d.entity]; ok && t.value.Chunk == chunk && t.until == d.until {
+		if t, ok := k.tombs[d.entity]; ok && (t.value.Chunk == chunk || t.value.Chunk == Anywhere) && t.until == d.until {
 			fn(d.entity, t.value)
 		}
 	}

@@ -68,10 +68,17 @@ func farewell(cl *Client, id ecs.EntityID) string {
 	return "a full set lacked it"
 }
 
-// rested notes that an entity goes out of the world.
-func (k *checker) rested(h zone.Happened) {
+// rested notes that an entity goes out of the world, and that its record has all it has executed.
+func (k *checker) rested(n *Node, h zone.Happened) {
 	if t := k.entities[h.Entity]; t != nil {
 		t.rested = k.c.ticks
+	}
+	if k.dropped == h.Entity { // the store has another copy
+		k.dropped = 0
+		return
+	}
+	for _, x := range k.inputs {
+		x.rested = x.rested || x.entity == h.Entity && x.by == n && x.session == n.Session()
 	}
 }
 

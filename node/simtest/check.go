@@ -52,6 +52,7 @@ type checker struct {
 	quiet    []int                       // by gateway: for how many ticks nothing around it was disturbed
 	heard    map[ear]voice
 	says     map[numbering][]uint64
+	dropped  ecs.EntityID               // the copy that was dropped last
 	hears    func(*Client, client.Said) // told of all that is heard, if it is set
 
 	handlesItems bool // somebody does
@@ -85,16 +86,21 @@ type executed struct {
 	recoveries uint32
 	by         *Node
 	session    string
+	entity     ecs.EntityID
+	rested     bool // its receiver went to rest in order since: the record has it
 }
 
 // undone reports whether what was executed last may have been lost: its owner has died or been fenced since, or the
-// receiver was brought back from its record.
+// receiver was brought back from its record. What rested in order has lost nothing.
 func (x *executed) undone(h zone.Happened) bool {
+	if x.rested {
+		return false
+	}
 	return h.Epoch.Recoveries > x.recoveries || x.by != nil && (x.by.Session() != x.session || !x.by.Acts())
 }
 
 func (x *executed) set(n *Node, h zone.Happened) {
-	*x = executed{number: h.Number, recoveries: h.Epoch.Recoveries, by: n, session: n.Session()}
+	*x = executed{number: h.Number, recoveries: h.Epoch.Recoveries, by: n, session: n.Session(), entity: h.Entity}
 }
 
 type sight struct {
@@ -109,7 +115,8 @@ type ear struct {
 
 // voice is the last that was heard of a speaker, and on which unbroken stream.
 type voice struct {
-	appeared uint64
+	conn     zone.ConnID
+	appeared uint64 // by the gateway's ticks
 	marks    int
 	login    numbering
 	number   uint64
@@ -357,7 +364,13 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 			k.taken[h.Entity] = h.Epoch
 		}
 	case zone.SessionRested:
-		k.rested(h)
+		k.rested(n, h)
+	case zone.ClaimLost:
+		k.dropped = h.Entity
+	case zone.LogBegun, zone.LogForwarded:
+		if x := k.inputs[numbering{h.Account, h.Number}]; x != nil && x.rested && x.entity == h.Entity {
+			k.broke(3, "entity %v went to rest, and its record lacks inputs that it executed, up to %d of account %d", h.Entity, x.number, h.Account)
+		}
 	case zone.HandoffAccepted, zone.SignOffSent:
 		if k.taken[h.Entity].Less(h.Epoch) {
 			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)
@@ -433,11 +446,11 @@ func (k *checker) listen(cl *Client) {
 		if _, err := fmt.Sscanf(h.Text, "%d.%d.%d", &v.login.account, &v.login.epoch, &v.number); err != nil {
 			continue
 		}
-		v.appeared, v.marks = h.Appeared, h.Marks
+		v.conn, v.appeared, v.marks = cl.Conn, h.Appeared, h.Marks
 		key := ear{cl.Account, h.Speaker}
 		last, known := k.heard[key]
 		k.heard[key] = v
-		if !known || last.appeared != v.appeared || last.marks != v.marks || last.login != v.login {
+		if !known || last.conn != v.conn || last.appeared != v.appeared || last.marks != v.marks || last.login != v.login {
 			continue
 		}
 		if v.number <= last.number {

@@ -50,7 +50,7 @@ var verbs = map[string][]string{
 	"cutapi": {"node", "for"}, "outage": {"for"}, "apierrors": {"percent", "for"}, "lag": {"ms", "for"},
 	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"}, "forget": {"region"},
 
-	"storeaway": {"for"}, "storefull": {"for"}, "storereadonly": {"for"}, "storeslow": {"factor", "for"},
+	"storeaway": {"for"}, "storecut": {"node", "for"}, "storefull": {"for"}, "storereadonly": {"for"}, "storeslow": {"factor", "for"},
 	"storetimeouts": {"percent", "for"}, "failover": {"slot"}, "failoverall": {},
 	"storelost": {}, "outbid": {"region", "by"},
 }

@@ -1,5 +1,7 @@
 package simtest
 
+import "github.com/spatialcells/spatialcells/node/simtest/vault"
+
 // storage lets something happen to the store.
 func (r *Run) storage(a Action) {
 	v, ok := r.Cluster.storage.(*vaultStore)
@@ -11,6 +13,8 @@ func (r *Run) storage(a Action) {
 	case "storeaway":
 		begin, end := set(v.SetAway)
 		r.during(faultStoreAway, "store away", a.arg("for"), begin, end)
+	case "storecut":
+		r.cutStore(r.node(a, "node"), a.arg("for"))
 	case "storefull":
 		begin, end := set(v.SetFull)
 		r.during(faultStoreRefuses, "store full", a.arg("for"), begin, end)
@@ -37,4 +41,13 @@ func (r *Run) storage(a Action) {
 		_, epoch := r.control.(*kube).api.Holder(r.Grid.RegionIndex(region))
 		v.RaiseFence(region, epoch+uint64(a.arg("by")))
 	}
+}
+
+// cutStore takes the store from one node.
+func (r *Run) cutStore(n *Node, ticks int64) {
+	if n.Engine == nil {
+		return
+	}
+	c := n.store.(*vault.Client)
+	r.during(faultStoreAway, "cut of "+n.Session()+" from the store", ticks, func() { c.SetAway(true) }, func() { c.SetAway(false) })
 }

@@ -248,14 +248,14 @@ func (g *gate) forgetAwaited(session string) {
 	}
 }
 
-// complete reports whether the present holders have told all of a chunk. While a region of it is nobody's, or is being
-// recovered, nobody knows all: what a client saw there may be there still.
+// complete reports whether the present holders have told all of a chunk. While a region of it is nobody's, is being recovered,
+// or its holder is not heard, nobody here knows all: what a client saw there, also by another gateway, may be there still.
 func (g *gate) complete(chunk uint64) bool {
 	var buf [4]torus.RegionPos
 	for _, at := range partition.AppendRegionsTouched(buf[:0], g.grid, g.grid.ChunkFromKey(chunk), partition.Hysteresis) {
 		home := g.grid.RegionIndex(at)
 		holder := g.table.At(home).Session
-		if holder == "" || !g.alive(holder) || !slices.Contains(g.ready[chunk], covered{uint32(home), holder}) {
+		if p := g.peers[holder]; p == nil || p.dead || !p.up || !slices.Contains(g.ready[chunk], covered{uint32(home), holder}) {
 			return false
 		}
 	}

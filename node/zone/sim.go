@@ -45,6 +45,8 @@ type saving struct {
 	source   string          // who waits for Durable
 	stored   torus.RegionPos // the home that the record has, as far as this node knows
 	takenAt  time.Duration   // boot-time clock of the handoff
+	cameFrom int             // the region that it came from last
+	cameAt   int64           // the tick of that; 0: it did not come from another
 	settling uint64          // the store request that must be answered before it may be handed over
 }
 

@@ -98,7 +98,7 @@ func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos, at t
 	a.epoch, a.home = a.epoch.Transferred(1), target
 	s.index(id, a, s.grid.ChunkKey(s.grid.ChunkOf(at)))
 	if sv := s.saving.Get(id); sv != nil {
-		sv.claimed = false
+		sv.claimed, sv.cameFrom, sv.cameAt = false, s.grid.RegionIndex(from), s.tick
 		s.claimTransferred(id, expect)
 	}
 	s.stats.HandoffsLocal++
@@ -193,7 +193,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		if m.Orphaned {
 			s.atEntity(OfferLeft, id, epoch, from)
 			if r := s.regions[target]; r != nil {
-				r.expect(expected{id, true})
+				r.expect(expected{id: id, offered: true})
 			}
 			return
 		}
@@ -218,7 +218,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.atEntity(OfferTaken, id, epoch, from)
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.durableEntity(id) {
-		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from, takenAt: s.boot})
+		s.saving.Set(id, saving{dirty: true, next: s.tick + saveTicks, source: from, takenAt: s.boot, cameFrom: source, cameAt: s.tick})
 		s.claimTransferred(id, epochOf(m.Expect))
 	}
 	s.answerOffer(from, id, epoch, true, "")

@@ -18,16 +18,21 @@ func durableBlobs(blobs []*wire.ComponentBlob) bool {
 	return slices.ContainsFunc(blobs, func(b *wire.ComponentBlob) bool { return b.Component == "account" || b.Component == "bestia" })
 }
 
-// bury remembers that an entity is elsewhere at an epoch: an older snapshot of it is known, and not taken.
-func (s *sim) bury(id ecs.EntityID, epoch ecs.Epoch, home int, session string) {
-	chunk := s.grid.ChunkKey(s.grid.RegionOrigin(s.grid.RegionAt(home)))
-	if t, known := s.known.Tombstone(id); known {
-		if epoch.Less(t.Epoch) {
-			return
-		}
-		chunk = t.Chunk
+// bury remembers that an entity is elsewhere at an epoch: an older snapshot of it is known, and not taken. Nobody knows where
+// observers have it, who heard of it last from somebody that is dead: each snapshot from here tells them.
+func (s *sim) bury(id ecs.EntityID, epoch ecs.Epoch, home int, session string, chunk uint64) {
+	if t, known := s.known.Tombstone(id); known && epoch.Less(t.Epoch) {
+		return
 	}
-	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: epoch, Region: home, To: session, Chunk: chunk, NewChunk: chunk})
+	s.known.Bury(s.tick, id, handoff.Tombstone{Epoch: epoch, Region: home, To: session, Chunk: handoff.Anywhere, NewChunk: chunk})
+}
+
+// buryRecord does so for a record that was found at another home, of which it is not known where it is there.
+func (s *sim) buryRecord(r *Record) {
+	home := s.grid.RegionIndex(r.Home)
+	s.known.Bury(s.tick, r.Entity, handoff.Tombstone{
+		Epoch: r.Epoch, Region: home, To: s.table.At(home).Session, Chunk: handoff.Nowhere, NewChunk: s.grid.ChunkKey(s.grid.RegionOrigin(r.Home)),
+	})
 }
 
 // received: an entity came to a region of this node. What was kept of it here is older.
@@ -64,7 +69,7 @@ func (s *sim) takeOrphan(from string, m *wire.Offer, id ecs.EntityID, expect ecs
 			s.claimMissed(r, *a.Record)
 		default:
 			r.unexpect(id)
-			s.bury(id, a.Record.Epoch, s.grid.RegionIndex(a.Record.Home), s.table.Holder(a.Record.Home).Session)
+			s.buryRecord(a.Record)
 			s.acceptAgain(from, id, epochOf(m.Epoch))
 		}
 	})
@@ -80,7 +85,7 @@ func (s *sim) adoptOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ecs
 	s.atEntity(OfferTaken, id, epoch, from)
 	s.received(id, r)
 	s.adopt(id, epoch, s.grid.RegionAt(r.index), true)
-	s.saving.Set(id, saving{claimed: true, stored: s.grid.RegionAt(r.index), dirty: true, next: s.tick, takenAt: s.boot})
+	s.saving.Set(id, saving{claimed: true, stored: s.grid.RegionAt(r.index), dirty: true, next: s.tick, takenAt: s.boot, cameFrom: int(m.SourceRegion), cameAt: s.tick})
 	if rec != nil { // for items the store is the truth
 		s.adoptContents(id, rec.Contents)
 	}

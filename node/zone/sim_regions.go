@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -14,8 +15,8 @@ import (
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
-// Recovery of a region: raise the store's fence and load, ask every live session what it has of the region, activate what
-// nobody has. Others are answered at once and activation comes last, so two recoveries never wait for each other.
+// Recovery of a region: raise the store's fence and load, ask every live session what it has of the region, load again, as
+// claims may have brought something here meanwhile, and activate what nobody has. Others are answered at once and activation comes last, so two recoveries never wait for each other.
 
 const (
 	// claimRepeatTicks is after how long an unanswered Claiming is sent again: 2 s.
@@ -36,11 +37,12 @@ type region struct {
 	active bool
 
 	loaded    bool
+	fresh     bool // the load was asked for when nobody else could bring anything here any more
 	loadAgain int64
 	records   []Record
-	waiting   []string // sessions that have not answered Claiming, sorted
-	elsewhere map[ecs.EntityID]bool
-	claims    int // records being claimed
+	waiting   []string                // sessions that have not answered Claiming, sorted
+	elsewhere map[ecs.EntityID]string // who has it, by their answers
+	claims    int                     // records being claimed
 	began     int64
 	asked     int64
 	reported  bool
@@ -60,7 +62,28 @@ type region struct {
 // expected is an entity that a recovery has skipped, because another node has it, or that was offered while it went on.
 type expected struct {
 	id      ecs.EntityID
+	record  Record // as the recovery found it, without its blob; none if it was only offered
+	chunk   uint64 // where its record has it
 	offered bool
+	by      string // who said that it has it
+	deadAt  int64  // since which tick that one is known to be dead; 0: it is not
+}
+
+// recordChunk is the chunk in which an entity is indexed that comes from a record; the origin of its home if the record cannot be
+// read.
+func (s *sim) recordChunk(r *Record) uint64 {
+	var snap wire.Snapshot
+	if proto.Unmarshal(r.Blob, &snap) == nil {
+		for _, b := range snap.Components {
+			var m wire.Position
+			if b.Component == s.game.Position.Meta().Name && proto.Unmarshal(b.Data, &m) == nil {
+				if at, ok := game.Canonical(s.grid, m.X, m.Y, m.Z); ok {
+					return s.indexChunk(at, r.Home)
+				}
+			}
+		}
+	}
+	return s.grid.ChunkKey(s.grid.RegionOrigin(r.Home))
 }
 
 // expect notes what may yet come: until it is here, or surely does not come, no snapshot denies it.
@@ -69,7 +92,11 @@ func (r *region) expect(x expected) {
 	if !found {
 		r.expected = slices.Insert(r.expected, i, x)
 	}
-	r.expected[i].offered = r.expected[i].offered || x.offered
+	e := &r.expected[i]
+	e.offered = e.offered || x.offered
+	if x.record.Entity != 0 {
+		e.record, e.chunk, e.by = x.record, x.chunk, x.by
+	}
 }
 
 func (r *region) unexpect(id ecs.EntityID) {
@@ -126,7 +153,7 @@ func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != p
 
 func (s *sim) recover(index int, epoch uint64) {
 	r := &region{
-		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]bool{},
+		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]string{},
 		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
 	}
 	s.regions[index] = r
@@ -147,7 +174,7 @@ func (s *sim) recover(index int, epoch uint64) {
 }
 
 func (s *sim) load(r *region) {
-	r.loadAgain = 0
+	r.loadAgain, r.fresh = 0, len(r.waiting) == 0
 	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: r.epoch}, func(a StoreAnswer) {
 		if s.regions[r.index] != r {
 			return
@@ -192,10 +219,20 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 	for _, o := range s.outgoing.All() {
 		answer.Entities = append(answer.Entities, uint64(o.Entity))
 		if epochOf(o.Offer.Expect).Less(o.Epoch) { // it was this node's up to there: an older snapshot is worth nothing
-			answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(o.Entity), Epoch: o.Offer.Expect, Home: o.Offer.SourceRegion})
+			answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(o.Entity), Epoch: o.Offer.Expect, Home: o.Offer.SourceRegion, Chunk: o.Chunk})
 		}
 		if o.Region == int(m.Region) {
 			o.Recovering(s.tick, from)
+		}
+	}
+	for _, r := range s.regions { // what is expected here is at home here, whoever had it last
+		if r == nil {
+			continue
+		}
+		for _, x := range r.expected {
+			if x.record.Entity != 0 && r.index != int(m.Region) {
+				answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(x.id), Epoch: wireEpoch(x.record.Epoch), Home: uint32(r.index), Chunk: x.chunk})
+			}
 		}
 	}
 	slices.Sort(answer.Entities)
@@ -204,15 +241,19 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_ClaimingAnswer{ClaimingAnswer: answer}})
 }
 
-// appendClaimed adds an entity of this node to an answer, if its record may be at home in the region.
+// appendClaimed adds an entity of this node to an answer, if its record may be at home in the region, or observers may have it
+// there because who gave it away died before they heard of that.
 func (s *sim) appendClaimed(answer *wire.ClaimingAnswer, id ecs.EntityID) {
 	a, sv := s.authority.Get(id), s.saving.Get(id)
-	if (sv == nil || sv.claimed) && s.grid.RegionIndex(a.home) != int(answer.Region) {
-		return
+	stored := sv != nil && !sv.claimed || s.grid.RegionIndex(a.home) == int(answer.Region)
+	left := sv != nil && sv.cameAt != 0 && sv.cameFrom == int(answer.Region) && s.tick-sv.cameAt <= handoff.TombstoneTicks
+	if stored {
+		answer.Entities = append(answer.Entities, uint64(id))
 	}
-	answer.Entities = append(answer.Entities, uint64(id))
-	if s.world.Owned(id) {
-		answer.Owned = append(answer.Owned, &wire.OwnedEntity{Entity: uint64(id), Epoch: wireEpoch(a.epoch), Home: uint32(s.grid.RegionIndex(a.home))})
+	if (stored || left) && s.world.Owned(id) {
+		answer.Owned = append(answer.Owned, &wire.OwnedEntity{
+			Entity: uint64(id), Epoch: wireEpoch(a.epoch), Home: uint32(s.grid.RegionIndex(a.home)), Chunk: a.chunk,
+		})
 	}
 }
 
@@ -249,11 +290,11 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 	}
 	for _, id := range m.Entities {
-		r.elsewhere[ecs.EntityID(id)] = true
+		r.elsewhere[ecs.EntityID(id)] = from
 	}
 	for _, x := range m.Owned {
-		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) {
-			s.bury(id, epochOf(x.Epoch), int(x.Home), from)
+		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.oneKey(x.Chunk, func(uint64) {}) == nil {
+			s.bury(id, epochOf(x.Epoch), int(x.Home), from, x.Chunk)
 		}
 	}
 }
@@ -278,6 +319,9 @@ func (s *sim) stepRegions() {
 		case r.active:
 			s.await(r)
 		case r.loadAgain != 0 && s.tick >= r.loadAgain:
+			s.load(r)
+		case r.loaded && len(r.waiting) == 0 && r.claims == 0 && !r.fresh:
+			r.loaded = false
 			s.load(r)
 		case r.loaded && len(r.waiting) == 0 && r.claims == 0:
 			s.claimRecords(r)
@@ -304,10 +348,10 @@ func (s *sim) claimRecords(r *region) {
 	records := r.records
 	r.records = nil
 	for _, rec := range records {
-		if r.elsewhere[rec.Entity] || s.world.Alive(rec.Entity) {
+		if by := r.elsewhere[rec.Entity]; by != "" || s.world.Alive(rec.Entity) {
 			s.atEntity(RecoverySkipped, rec.Entity, rec.Epoch, "")
 			if !s.world.Alive(rec.Entity) {
-				r.expect(expected{id: rec.Entity})
+				r.expect(expected{id: rec.Entity, by: by, chunk: s.recordChunk(&rec), record: Record{Entity: rec.Entity, Epoch: rec.Epoch, Home: rec.Home}})
 			}
 			continue
 		}
@@ -370,9 +414,13 @@ func (s *sim) await(r *region) {
 		r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return s.world.Alive(x.id) || s.tick >= r.gaveUp })
 	}
 	if s.tick%TicksPerSecond == 0 {
-		for _, x := range r.expected {
-			if !x.offered {
-				s.locateExpected(r, x.id)
+		for i := range r.expected {
+			x := &r.expected[i]
+			if x.deadAt == 0 && x.by != "" && !s.alive(x.by) {
+				x.deadAt = s.tick
+			}
+			if !x.offered || x.deadAt != 0 {
+				s.locateExpected(r, x.id, x.deadAt != 0 && s.tick-x.deadAt > wakePatience)
 			}
 		}
 	}
@@ -382,11 +430,16 @@ func (s *sim) await(r *region) {
 	}
 }
 
-// locateExpected: what the store has elsewhere, or at rest, does not come.
-func (s *sim) locateExpected(r *region, id ecs.EntityID) {
+// locateExpected: what the store has elsewhere, or at rest, does not come. orphaned: who had it is dead for so long that nobody
+// can be bringing it, and what the store has here is brought back.
+func (s *sim) locateExpected(r *region, id ecs.EntityID, orphaned bool) {
 	s.store(StoreRequest{Op: StoreLoad, Entity: id}, func(a StoreAnswer) {
 		if a.Record == nil || a.Record.Resting || s.grid.RegionIndex(a.Record.Home) != r.index {
 			r.unexpect(id)
+			return
+		}
+		if orphaned && s.acts(r) && !s.world.Alive(id) && !r.waking[id] && s.outgoing.Get(id) == nil {
+			s.claimMissed(r, *a.Record)
 		}
 	})
 }

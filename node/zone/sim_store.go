@@ -175,7 +175,7 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 			s.stats.HandoffConflicts++
 			s.note("entity %v at epoch %v is newer in the store: this copy is dropped", id, epoch)
 			if ans.Record != nil { // an offer of before may still come
-				s.bury(id, ans.Record.Epoch, s.grid.RegionIndex(ans.Record.Home), s.table.Holder(ans.Record.Home).Session)
+				s.buryRecord(ans.Record)
 			}
 			s.dropCopy(id)
 		}

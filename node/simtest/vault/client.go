@@ -15,6 +15,7 @@ type Client struct {
 	saves   uint64 // numbers the saves, so that one which lands late is told from the latest
 	queues  map[key][]*task
 	dead    bool
+	away    bool
 }
 
 // Client makes the driver of a process life. Each life has a session of its own: it stamps the saves.
@@ -60,6 +61,12 @@ func cloneChange(ch zone.Change) zone.Change {
 	ch.Edits = slices.Clone(ch.Edits)
 	return ch
 }
+
+// SetAway takes the connection of this client only: what SetAway of the Vault does to all.
+func (c *Client) SetAway(away bool) { c.away = away }
+
+// unreachable reports whether the client has no connection.
+func (c *Client) unreachable() bool { return c.away || c.vault.away }
 
 // Kill ends the process: nothing is answered any more. What was sent may still land, up to LateBy after
 // it would have, and nothing that waited for an earlier request of its key is sent.

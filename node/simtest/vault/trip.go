@@ -30,7 +30,7 @@ func (t *task) send(s *step) {
 	v := t.client.vault
 	r := &trip{task: t, step: s, deadline: v.now() + Timeout}
 	switch {
-	case v.away:
+	case t.client.unreachable():
 		v.counters.Unsent++
 		r.silence()
 	case v.chance(v.timeouts):
@@ -71,7 +71,7 @@ func (t *trip) giveUp() {
 func (t *trip) arrive() {
 	v := t.client.vault
 	switch {
-	case v.away && v.chance(0.5):
+	case t.client.unreachable() && v.chance(0.5):
 		t.unheard()
 	case t.client.dead && v.chance(0.5):
 		if v.chance(0.7) {
@@ -144,7 +144,7 @@ func (t *trip) takeBack() {
 func (t *trip) respond() {
 	switch {
 	case t.silent || t.over || t.client.dead:
-	case t.client.vault.away:
+	case t.client.unreachable():
 		t.unheard()
 	default:
 		t.hop(t.client.vault.delay(), t.hear)
@@ -159,7 +159,7 @@ func (t *trip) unheard() {
 func (t *trip) hear() {
 	switch {
 	case t.over || t.client.dead:
-	case t.client.vault.away:
+	case t.client.unreachable():
 		t.unheard()
 	default:
 		t.over = true
