@@ -24,11 +24,12 @@ func main() {
 }
 
 type flags struct {
-	gateways, key, world, json string
-	bots, httpPort             int
-	rate                       float64
-	account, seed              uint64
-	duration                   time.Duration
+	gateways, key, world, json, expect string
+	tinker                             bool
+	bots, httpPort                     int
+	rate                               float64
+	account, seed                      uint64
+	duration                           time.Duration
 }
 
 func parse() flags {
@@ -39,6 +40,8 @@ func parse() flags {
 	flag.IntVar(&f.bots, "bots", 100, "number of bots")
 	flag.DurationVar(&f.duration, "duration", 0, "how long; 0 until interrupted")
 	flag.StringVar(&f.json, "json", "", "file for the report, - for standard output")
+	flag.BoolVar(&f.tinker, "tinker", false, "the bots handle items as they walk: dig, pick up, drop, give, eat, split, merge")
+	flag.StringVar(&f.expect, "expect", "", "file for the items that must be in the store afterwards, and those that must not, for zone-node audit --expect")
 	flag.Float64Var(&f.rate, "rate", 50, "logins a second")
 	flag.Uint64Var(&f.account, "first-account", 0, "account of the first bot; 0 takes new ones")
 	flag.Uint64Var(&f.seed, "seed", 0, "seed of all chance; 0 takes one by the time")
@@ -66,6 +69,9 @@ func run() error {
 	if err := write(f.json, r); err != nil {
 		return err
 	}
+	if err := write(f.expect, s.Expectation()); err != nil {
+		return err
+	}
 	if why := r.Failed(); len(why) > 0 {
 		return fmt.Errorf("%s", strings.Join(why, "; "))
 	}
@@ -80,6 +86,7 @@ func (f flags) swarm(ctx context.Context) (*bots.Swarm, error) {
 	}
 	o := bots.Options{
 		Gateways: strings.Split(f.gateways, ","), Key: key, World: f.world, Bots: f.bots, Rate: f.rate, FirstAccount: f.account, Seed: f.seed,
+		Tinker: f.tinker,
 	}
 	look, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -128,7 +135,7 @@ func progress(ctx context.Context, s *bots.Swarm) {
 	}
 }
 
-func write(file string, r bots.Report) error {
+func write(file string, r any) error {
 	if file == "" {
 		return nil
 	}

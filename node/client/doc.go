@@ -8,6 +8,9 @@
 //     unanswered is sent again from the number that the gateway wants. Where the world refuses the resume it is a fresh
 //     login, and the client says so. What ends a session for good ends the client (Done, Err).
 //
+// Walking and words that were acknowledged within 5 s before the owner of the entity crashes may be undone, which the Model
+// marks (Seen.Marks). Items are never undone: items.go says what the result of an input about them means.
+//
 // A Client has two goroutines while it is connected and none after it has ended. What it keeps is bounded: 16 unanswered
 // inputs, and in the Model the lists that wait to be taken. To hear of every change set Options.OnMessage; to wait for one
 // use Wait; to look use Do.

@@ -25,6 +25,7 @@ type heart struct {
 	secret    string
 	last      uint64 // executed
 	executed  []uint64
+	inputs    []*wire.Input
 	connected []zone.ClientConnected
 	seen      int // inputs that came
 	requests  int
@@ -96,7 +97,7 @@ func (h *heart) input(at seat, in *wire.Input) {
 		return
 	}
 	h.last = in.Number
-	h.executed = append(h.executed, in.Number)
+	h.executed, h.inputs = append(h.executed, in.Number), append(h.inputs, in)
 	if !h.mute {
 		at.send(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Result{Result: &wire.InputResult{Number: in.Number, Code: wire.InputResult_CODE_OK}}})
 	}

@@ -43,11 +43,15 @@ type Seen struct {
 	// its stream has no hole and no repeat.
 	Marks   int
 	Stamina *wire.Stamina
-	// Item is what lies there, if it is an item. Inventory is what the client's own entity carries, by serial.
-	Item      *wire.Item
-	Inventory []*wire.Item
-	placed    bool
-	stale     bool // not sent again since a resync began
+	// Item is what lies there, if it is an item. Inventory is what the client's own entity carries, by serial, as it was told
+	// last; InventoryTold counts how often that was. One that never carried anything is told nothing.
+	Item          *wire.Item
+	Inventory     []*wire.Item
+	InventoryTold int
+	// Updated is the tick of the last word about the entity.
+	Updated uint64
+	placed  bool
+	stale   bool // not sent again since a resync began
 }
 
 // Placed reports whether it is known where the entity is.

@@ -57,7 +57,7 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	if u.Reset_ || s.stale {
 		s.Marks++
 	}
-	s.stale = false
+	s.stale, s.Updated = false, m.Tick
 	jump := u.Reset_ || u.Appear
 	slices.SortStableFunc(u.Components, func(a, b *wire.ComponentUpdate) int { return cmp.Compare(b.AgeTicks, a.AgeTicks) }) // as it happened
 	for _, c := range u.Components {
@@ -126,6 +126,7 @@ func (m *Model) component(s *Seen, c *wire.ComponentUpdate, jump bool) {
 		s.Item = v.Item
 	case *wire.ComponentUpdate_Inventory:
 		s.Inventory = v.Inventory.Items
+		s.InventoryTold++
 	}
 }
 

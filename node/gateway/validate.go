@@ -79,12 +79,12 @@ func checkInput(in *wire.Input) error {
 	switch a := in.GetAction().(type) {
 	case *wire.Input_Move:
 		return checkPairs("waypoints", len(a.Move.GetWaypoints()), MaxWaypoints)
-	case *wire.Input_Stop:
-		return nil
 	case *wire.Input_Say:
 		return checkSay(a.Say)
+	case nil:
+		return fmt.Errorf("input %d: no action, or one that this protocol version does not know", in.GetNumber())
 	}
-	return fmt.Errorf("input %d: no action, or one that this protocol version does not know", in.GetNumber())
+	return nil // of the others there is nothing to bound
 }
 
 // checkPairs checks the length of a list of x, y pairs.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
 	"testing"
 
@@ -45,7 +46,9 @@ func TestRedisAnswersAsTheModel(t *testing.T) { checkAgainstModel(t, embedded(t)
 
 // checkAgainstModel asks Memory and Redis the same questions, in any order, and compares all answers.
 func checkAgainstModel(t *testing.T, addr string) {
-	store := client(t, addr, patient)
+	opts := patient
+	opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil)) // why something was unavailable
+	store := client(t, addr, opts)
 	rapid.Check(t, func(rt *rapid.T) {
 		flush(t, addr)
 		model := &Memory{}

@@ -79,7 +79,8 @@ func TestARecordOfFormat1IsReadWithoutContentsAndUpgradedByAClaimOrAWrite(t *tes
 	}{
 		"claim": {claimOf(1, 3, 4, record(1).Home), "2", func(r *zone.Record) { r.Epoch.Transfers = 4 }},
 		"write": {
-			zone.StoreRequest{Op: zone.StoreWrite, Holder: zone.Holder{Entity: 1}, Expect: want.Epoch, Write: 1, Change: held(9)}, "2",
+			zone.StoreRequest{Op: zone.StoreWrite, Holder: zone.Holder{Entity: 1}, Expect: want.Epoch, Write: 1, Change: held(9)},
+			"2",
 			func(r *zone.Record) {
 				r.Contents = zone.Contents{Moves: 1, Made: 1, Items: held(9).AddItems}
 			},
@@ -87,7 +88,8 @@ func TestARecordOfFormat1IsReadWithoutContentsAndUpgradedByAClaimOrAWrite(t *tes
 		"save":            {zone.StoreRequest{Op: zone.StoreSave, Record: want}, "1", func(*zone.Record) {}},
 		"a refused claim": {claimOf(1, 2, 4, record(1).Home), "1", func(*zone.Record) {}},
 		"a refused write": {
-			zone.StoreRequest{Op: zone.StoreWrite, Holder: zone.Holder{Entity: 1}, Write: 1, Change: held(9)}, "1",
+			zone.StoreRequest{Op: zone.StoreWrite, Holder: zone.Holder{Entity: 1}, Write: 1, Change: held(9)},
+			"1",
 			func(*zone.Record) {},
 		},
 	} {
@@ -144,6 +146,38 @@ func TestAWriteThatLandsAfterALaterOneIsRefused(t *testing.T) {
 		if look.Contents.Moves != 3 || len(look.Contents.Items) != 3 || look.Contents.Made != 3 {
 			t.Errorf("the holder has %+v", look.Contents)
 		}
+	}
+}
+
+func TestAStoreThatForgotRefusesWhatItsOwnersKnowUntilTheyComeAnew(t *testing.T) {
+	server := embedded(t)
+	s := client(t, server.Addr(), patient)
+	region := record(1).Home
+	load := zone.StoreRequest{Op: zone.StoreLoadRegion, Region: region, RegionEpoch: 3}
+	at := func(moves uint64) zone.StoreRequest {
+		return zone.StoreRequest{
+			Op: zone.StoreWrite, Holder: zone.Holder{Region: region}, RegionEpoch: 3, Write: moves + 1, Moves: moves, Change: lying(moves + 1),
+		}
+	}
+	s.Do(zone.StoreRequest{Op: zone.StoreCreate, Record: record(1)})
+	s.Do(load)
+	for _, req := range []zone.StoreRequest{at(0), numbered(1)} {
+		if a := s.Do(req); a.Code != zone.StoreOK {
+			t.Fatalf("answer %+v", a)
+		}
+	}
+	server.FlushAll()
+	if a := s.Do(at(1)); a.Code != zone.StoreConflict || a.RegionEpoch != 0 || a.Contents == nil || a.Contents.Moves != 0 {
+		t.Errorf("a write to the ground is answered %+v", a)
+	}
+	if a := s.Do(numbered(2)); a.Code != zone.StoreMissing {
+		t.Errorf("a write to an entity is answered %+v", a)
+	}
+	if a := s.Do(load); a.Code != zone.StoreOK || a.Contents == nil || a.Contents.Moves != 0 {
+		t.Errorf("a load is answered %+v", a)
+	}
+	if a := s.Do(at(0)); a.Code != zone.StoreOK {
+		t.Errorf("a write anew is answered %+v", a)
 	}
 }
 

@@ -126,8 +126,8 @@ func (r *Redis) lane() lane {
 func (r *Redis) waits() bool { return r.durability.Load().local || r.options.Replicas > 0 }
 
 // settle returns when all that was written by the lane, and all that it saw, is durable.
-func (l lane) settle() error {
-	ctx, cancel := context.WithTimeout(l.redis.ctx, l.redis.options.Timeout+durableWithin)
+func (l lane) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.redis.options.Timeout+durableWithin)
 	defer cancel()
 	pipe := l.conn.Pipeline()
 	pipe.Set(ctx, syncKey, l.redis.writer, 0)
@@ -160,7 +160,7 @@ func (w *worker) settle(l lane, held []*task) {
 	if len(held) == 0 {
 		return
 	}
-	err := l.settle()
+	err := l.settle(w.redis.ctx)
 	for _, t := range held {
 		if err != nil {
 			w.redis.report(t.job, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -72,6 +73,12 @@ func TestAWriteIsAnsweredWhenItIsDurableAndAReadAtOnce(t *testing.T) {
 	if code := do(zone.StoreRequest{Op: zone.StoreLoad, Entity: 1}); code != zone.StoreOK || waits.Load() != before {
 		t.Errorf("a read is answered %d after %d waits", code, waits.Load()-before)
 	}
+	for want, n := range []int64{0, 1} {
+		synced.Store(n)
+		if _, err := r.UseToken(t.Context(), "token", time.Minute); (err == nil) != (want == 1) {
+			t.Errorf("with %d files synced the use of a token is %v", n, err)
+		}
+	}
 	if before != 6 {
 		t.Errorf("%d waits for 6 writes", before)
 	}
@@ -100,7 +107,7 @@ func TestWhatAServerGivesIsToldFromWhatItAllowsToAsk(t *testing.T) {
 		"every second, old server":       {on, is("everysec"), unknown, durabilityEverySec},
 		"whenever":                       {on, is("no"), nil, durabilitySystem},
 		"no file":                        {off, is("always"), nil, durabilityNone},
-		"no file, only the wait says so": {none, none, errors.New("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."), durabilityNone},
+		"no file, only the wait says so": {none, none, errors.New("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled"), durabilityNone},
 		"only the wait is allowed":       {none, none, nil, durabilityWaited},
 		"only INFO is allowed":           {on, none, none, durabilityEverySec},
 		"nothing is allowed":             {none, none, none, durabilityUnknown},

@@ -26,7 +26,7 @@ func fillRegion(tb testing.TB, submit func(zone.StoreRequest), answers <-chan zo
 		rec := record(id + 1)
 		rec.Blob = bytes.Repeat([]byte{byte(id), 'b'}, recordBytes/2)
 		for i := range uint64(recordItems) {
-			rec.Contents.Items = append(rec.Contents.Items, held(uint64(id)*recordItems+i+1).AddItems[0])
+			rec.Contents.Items = append(rec.Contents.Items, held(uint64(id)*recordItems + i + 1).AddItems[0])
 		}
 		submit(zone.StoreRequest{Op: zone.StoreCreate, Record: rec})
 	}

@@ -29,9 +29,16 @@ func (r *Redis) UseToken(ctx context.Context, name string, keep time.Duration) (
 	if r.options.fenced() {
 		return false, fmt.Errorf("recording a used token: %w", errLate)
 	}
-	fresh, err := r.client.SetNX(ctx, tokenKey(name), "1", max(keep, time.Second)).Result()
+	l := r.lane()
+	pipe := l.conn.Pipeline()
+	fresh := pipe.SetNX(ctx, tokenKey(name), "1", max(keep, time.Second))
+	_, err := pipe.Exec(ctx)
+	if err == nil && r.waits() {
+		err = l.settle(ctx)
+	}
+	_ = l.close() // it only gives the connection back
 	if err != nil {
 		return false, fmt.Errorf("recording a used token: %w", err)
 	}
-	return !fresh, nil
+	return !fresh.Val(), nil
 }

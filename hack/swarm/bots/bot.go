@@ -65,7 +65,12 @@ type bot struct {
 	refusals   []refusal // not judged yet
 	stats      client.Stats
 	connected  bool
-	node       string // pod of its gateway
+
+	hands       hands
+	nextTinker  time.Time
+	whereabouts whereabouts
+	appeared    time.Time // when its own entity came into its sight
+	node        string    // pod of its gateway
 }
 
 // words are a number that was said, and when its result came.
@@ -143,6 +148,9 @@ func (b *bot) look(now time.Time) {
 			b.resyncs = m.Resyncs
 		}
 		b.watchAcks(m.Acked(), now)
+		if m.Acked() > 0 {
+			b.swarm.items.unanswered(b, m.Acked()) // their results would have come
+		}
 		if m.Welcome != nil {
 			b.node = m.Welcome.Node
 		}
@@ -158,6 +166,10 @@ func (b *bot) look(now time.Time) {
 			b.complete = time.Time{}
 		} else if b.complete.IsZero() {
 			b.complete = now
+		}
+		if own := m.Own(); b.truth.entity != 0 {
+			b.followed(m, own, tick, now)
+			b.inventory(own, now)
 		}
 	})
 	if b.truth.entity != 0 {
@@ -176,6 +188,7 @@ func (b *bot) relogged() {
 	}
 	if b.logins > 0 {
 		b.breaks++
+		b.swarm.items.unanswered(b, 0)
 	}
 	b.logins = b.stats.Logins
 	b.saying, b.walking, b.acked = map[uint64]int{}, false, 0
@@ -186,6 +199,9 @@ func (b *bot) results(list []*wire.InputResult, now time.Time) {
 		n, speech := b.saying[r.Number]
 		delete(b.saying, r.Number)
 		b.swarm.count.results++
+		if b.swarm.items.answered(b, r, now) {
+			continue
+		}
 		switch {
 		case r.Code != wire.InputResult_CODE_OK:
 			b.refusals = append(b.refusals, refusal{now, r})
@@ -241,7 +257,7 @@ func (b *bot) crossed() {
 	b.region = now
 }
 
-// act walks and talks.
+// act walks and talks, and handles items where that is wanted.
 func (b *bot) act(now time.Time) {
 	if !b.connected || b.truth.entity == 0 {
 		return
@@ -249,6 +265,9 @@ func (b *bot) act(now time.Time) {
 	if now.After(b.nextSay) {
 		b.nextSay = now.Add(sayEvery/2 + b.chance(sayEvery))
 		b.say()
+	}
+	if b.swarm.opts.Tinker && b.truth.ok {
+		b.tinker(now)
 	}
 	switch {
 	case b.walking && b.truth.at.X == b.goal.X && b.truth.at.Y == b.goal.Y:

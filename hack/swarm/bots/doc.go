@@ -21,6 +21,22 @@
 //   - twin: two entities for one account.
 //   - absent, stalled, unanswered: for 20 s a connected bot has no entity, hears nothing of the world, or gets no result.
 //
+// Of a crash of its owner:
+//
+//   - setback: a bot stands more than 5 s of walking behind where it can have been (Swarm.StoreAway adds to it).
+//
+// Of items (Options.Tinker), which no crash may undo:
+//
+//   - item-gone: it left an inventory, and its bot had done nothing with it; a login or a resume is no reason.
+//   - item-twice: it is in two inventories.
+//   - item-undone: an acknowledged input is not so in the inventory, or an item is back that was used up or merged away.
+//   - item-denied: an input is refused because an item is not carried which the inventory shows.
+//   - item-unanswered: at the end an input about items has no result.
+//
+// An inventory is held to be wrong once the owner of the entity has spoken of it more than Grace after it should have been
+// right. An input whose result is UNAVAILABLE, or was lost with a connection, may have been carried out or not.
+// Expectation lists what must be in the store after the run.
+//
 // Excused, and counted, is what the world marks: a resync (full set), and an entity whose stream says reset. Faults that
 // stop nodes for a time excuse only the last three kinds, see Swarm.Excuse.
 //

@@ -1,6 +1,7 @@
 package bots
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +53,13 @@ func wantKind(t *testing.T, kind client.ViolationKind, d time.Duration, lie func
 	t.Parallel()
 	w := newWorld(t, 2, 2, 2)
 	w.liar(t, 0, lie)
-	r := runFor(t, w.swarm(t, 10), d)
+	o := w.options(10)
+	o.Tinker = strings.HasPrefix(string(kind), "item-")
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runFor(t, s, d)
 	if r.Kinds[kind] == 0 {
 		t.Errorf("no %s among %v", kind, r.Kinds)
 	}
@@ -137,6 +144,18 @@ func TestALeaveThatNeverWasIsABlink(t *testing.T) {
 			}
 			if seen[u.Entity]++; seen[u.Entity] == 40 && hidden(u) {
 				u.Components, u.Events, u.Vanish = nil, nil, wire.VanishReason_VANISH_REASON_GONE
+			}
+		}
+	})
+}
+
+func TestAnItemThatIsLeftOutOfAnInventoryIsUndone(t *testing.T) {
+	wantKind(t, ItemUndone, 20*time.Second, func(env *wire.ServerEnvelope) {
+		for _, u := range env.GetBatch().GetUpdates() {
+			for _, c := range u.Components {
+				if inv := c.GetInventory(); inv != nil && len(inv.Items) > 0 {
+					inv.Items = inv.Items[:len(inv.Items)-1]
+				}
 			}
 		}
 	})

@@ -85,6 +85,10 @@ type Report struct {
 	LateLegs int `json:"lateLegs"`
 	Starved  int `json:"starved"`
 
+	// Items is what was done with items, Setback the furthest, in metres, that a crash took a bot back.
+	Items   ItemCounts `json:"items"`
+	Setback int64      `json:"setbackMetres"`
+
 	ViolationCount int                          `json:"violationCount"`
 	Kinds          map[client.ViolationKind]int `json:"kinds"`
 	Violations     []Violation                  `json:"violations"`
@@ -113,6 +117,7 @@ func (s *Swarm) Report() Report {
 		Said: c.said, Heard: c.heard, Crossings: c.crossings, SeamX: c.seamX, SeamY: c.seamY, Resyncs: c.resyncs, ExcusedRefusals: c.excusedRefusals, LateLegs: c.lateLegs,
 		Starved: c.starved, ViolationCount: c.violations, Kinds: maps.Clone(s.kinds), Violations: slices.Clone(s.kept),
 	}
+	r.Items, r.Setback = s.items.report(), c.setback
 	for _, b := range s.bots {
 		r.add(b)
 	}
@@ -178,6 +183,13 @@ func joined[K ~string](m map[K]int) string {
 	return strings.Join(parts, ", ")
 }
 
+func sum(m map[string]int) (n int) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
 // Line is one line of progress.
 func (r *Report) Line() string {
 	line := fmt.Sprintf("%4.0f s  %d of %d players (%s)  crossings %d  inputs %d  heard %d  resyncs %d  violations %d",
@@ -196,6 +208,9 @@ func (r *Report) Summary() string {
 	fmt.Fprintf(&b, "chat        %d said, %d heard\n", r.Said, r.Heard)
 	fmt.Fprintf(&b, "crossings   %d of region borders, %d of the x seam, %d of the y seam\n", r.Crossings, r.SeamX, r.SeamY)
 	fmt.Fprintf(&b, "excused     %d marked resyncs, %d moves refused after one; %d walks were late\n", r.Resyncs, r.ExcusedRefusals, r.LateLegs)
+	if r.Items.Known > 0 {
+		fmt.Fprintf(&b, "items       %s; %d known, %d ended, %d refusals, %d unknown results\n", joined(r.Items.Done), r.Items.Known, r.Items.Ended, sum(r.Items.Refused), sum(r.Items.Unknown))
+	}
 	fmt.Fprintf(&b, "violations  %d %s\n", r.ViolationCount, joined(r.Kinds))
 	for _, v := range r.Violations[:min(len(r.Violations), 10)] {
 		fmt.Fprintf(&b, "  %s\n", v)

@@ -26,6 +26,8 @@ const (
 	loginPatience    = 60 * time.Second
 	farewellPatience = 10 * time.Second
 	maxKept          = 200
+	// farewell is how long the world is watched at the end while nobody acts: everything said is heard, all results come.
+	farewell = 2*settle + Grace
 )
 
 // Options of a swarm. Gateways, Key, World, Bots and Grid are required.
@@ -47,6 +49,11 @@ type Options struct {
 	Ping time.Duration
 	// Seed of all chance; 0 takes one by the time.
 	Seed uint64
+	// Tinker lets the bots handle items as they walk: dig, pick up, drop, give, eat, split, merge.
+	Tinker bool
+	// Rest bounds how long Run waits at the end until the world is at rest: all bots are connected and everything is
+	// answered. Whoever injects faults wants some; without, a few seconds must do.
+	Rest time.Duration
 	// Loopback gives each bot a source address of its own in 127.200.0.0/8; for gateways on this computer.
 	Loopback bool
 }
@@ -60,6 +67,8 @@ type Swarm struct {
 	byEntity map[ecs.EntityID]*bot
 	started  time.Time
 	excused  time.Time
+	items    *ledger
+	outages  []*outage
 	slots    chan struct{}
 	logins   sync.WaitGroup
 
@@ -77,6 +86,7 @@ type counts struct {
 	crossings, seamX, seamY                          int
 	resyncs, lateLegs, starved                       int
 	violations, refused, excusedRefusals, loginFails int
+	setback                                          int64 // the longest, in metres
 }
 
 // New plans a swarm; nothing is connected yet.
@@ -107,11 +117,15 @@ func New(o Options) (*Swarm, error) {
 		opts: o, run: fmt.Sprintf("bot%x", o.FirstAccount>>16&0xfffffff), places: map[int][]*bot{}, byEntity: map[ecs.EntityID]*bot{},
 		started: now, slots: make(chan struct{}, dialling), failures: map[*bot]error{}, kinds: map[client.ViolationKind]int{}, refusals: map[string]int{},
 	}
+	s.items = newLedger(func(b, other *bot, kind client.ViolationKind, detail string) {
+		s.violate(b, other, kind, b.truth.entity, detail)
+	})
 	rng := rand.New(rand.NewPCG(o.Seed, 1))
 	for i, spot := range Plan(o.Grid, o.Owner, o.Bots, rng) {
 		b := &bot{
 			swarm: s, index: i, account: o.FirstAccount + uint64(i), name: botName(s.run, i), spot: spot, rng: rand.New(rand.NewPCG(o.Seed, uint64(i)+2)),
 			dialled: make(chan *client.Client, 1), region: -1, saying: map[uint64]int{}, views: map[int]*view{}, hearing: map[ecs.EntityID]*hearing{},
+			hands: newHands(),
 		}
 		s.bots = append(s.bots, b)
 		s.places[spot.Place] = append(s.places[spot.Place], b)
@@ -131,12 +145,41 @@ func (s *Swarm) Run(ctx context.Context) Report {
 	s.drive(ctx, func(now time.Time, b *bot) { b.act(now) })
 	hangUp()
 	s.logins.Wait()
-	quiet, cancel := context.WithTimeout(context.Background(), 2*settle+Grace)
-	defer cancel()
-	s.drive(quiet, func(time.Time, *bot) {}) // the tail: everything said is heard, all results come
+	s.rest()
 	r := s.Report()
 	s.logout()
 	return r
+}
+
+// rest watches until the world has been at rest for a while, and judges what only shows then.
+func (s *Swarm) rest() {
+	quiet, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	began := time.Now()
+	busy := began
+	s.drive(quiet, func(now time.Time, b *bot) {
+		if !b.atRest() {
+			busy = now
+		}
+		if now.Sub(busy) > farewell || now.Sub(began) > s.opts.Rest+farewell {
+			cancel()
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items.finish(s.bots, time.Now())
+}
+
+// atRest reports whether nothing of the bot is on its way.
+func (b *bot) atRest() bool {
+	return b.connected && b.truth.entity != 0 && !b.complete.IsZero() && len(b.hands.doings) == 0 && len(b.hands.due) == 0 && b.client.Unanswered() == 0
+}
+
+// Expectation lists the items that must be in the store after the run, and those that must not.
+func (s *Swarm) Expectation() Expectation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.items.expectation(s.opts.World)
 }
 
 // login dials the bots at the given rate.
@@ -208,10 +251,14 @@ func (s *Swarm) step(now time.Time, late bool, n int, act func(time.Time, *bot))
 	if late { // what is compared was not seen at one time
 		s.count.starved++
 	}
+	if n%checkBeats == 0 {
+		s.items.judgeAll(now, false)
+	}
 	for i, b := range s.bots {
 		if b.client == nil {
 			continue
 		}
+		s.items.judge(b, now, false)
 		if late {
 			clear(b.views)
 		} else if (i+n)%checkBeats == 0 {

@@ -10,14 +10,18 @@ import (
 
 func (w *world) swarm(t *testing.T, n int) *Swarm {
 	t.Helper()
-	s, err := New(Options{
-		Gateways: w.gateways(), Key: testKey, World: testWorld, Bots: n, Grid: w.grid, Rate: 200, Seed: 7, Loopback: true,
-		Owner: func(region int) string { return w.owner(region).session },
-	})
+	s, err := New(w.options(n))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func (w *world) options(bots int) Options {
+	return Options{
+		Gateways: w.gateways(), Key: testKey, World: testWorld, Bots: bots, Grid: w.grid, Rate: 200, Seed: 7, Loopback: true,
+		Owner: func(region int) string { return w.owner(region).session },
+	}
 }
 
 func runFor(t *testing.T, s *Swarm, d time.Duration) Report {
@@ -49,4 +53,52 @@ func TestBotsOfASoundWorldHaveNothingToReport(t *testing.T) {
 			t.Errorf("%s: none", what)
 		}
 	}
+}
+
+func TestBotsThatTinkerLeaveTheStoreAsTheyKnowIt(t *testing.T) {
+	w := newWorld(t, 2, 2, 4)
+	o := w.options(30)
+	o.Tinker = true
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runFor(t, s, 40*time.Second)
+	if why := r.Failed(); len(why) > 0 {
+		t.Error(why)
+	}
+	for _, a := range []action{digs, picks, drops, gives, uses, splits, merges} {
+		if r.Items.Done[string(a)] == 0 {
+			t.Errorf("%s: none", a)
+		}
+	}
+	x := s.Expectation()
+	if len(x.Exist) == 0 || len(x.Ended) == 0 || len(r.Items.Unknown) > 0 {
+		t.Errorf("%d must exist, %d must not, %v is not known", len(x.Exist), len(x.Ended), r.Items.Unknown)
+	}
+	held := w.held()
+	for _, serial := range x.Exist {
+		if held[serial] != 1 {
+			t.Errorf("item %d is in %d places", serial, held[serial])
+		}
+	}
+	for _, serial := range x.Ended {
+		if held[serial] != 0 {
+			t.Errorf("item %d has ended and is in %d places", serial, held[serial])
+		}
+	}
+}
+
+// held counts in how many places of the store each item is.
+func (w *world) held() map[uint64]int {
+	places := map[uint64]int{}
+	for _, c := range w.store.EachHolder {
+		for _, item := range c.Items {
+			places[item.Serial]++
+		}
+		for _, o := range c.Out {
+			places[o.Item.Serial]++
+		}
+	}
+	return places
 }

@@ -1,0 +1,90 @@
+package storetest
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is an installed server, which ends with the test.
+type Server struct {
+	// Addr is its host and port, Dir where its files are.
+	Addr, Dir string
+
+	t      *testing.T
+	binary string
+	args   []string
+	cmd    *exec.Cmd
+}
+
+// NewServer starts an installed server with an append-only file that is synced with every write. Without one in PATH the
+// test is skipped, and says so.
+func NewServer(t *testing.T) *Server {
+	t.Helper()
+	s := &Server{t: t, Dir: t.TempDir()}
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil && s.binary == "" {
+			s.binary = path
+		}
+	}
+	if s.binary == "" {
+		t.Skip("no valkey-server or redis-server in PATH")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Addr = l.Addr().String()
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.args = []string{
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log"),
+		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
+	}
+	s.Start()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Start starts it again after Kill, with what is in Dir.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.binary, s.args...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); s.do("PING") != nil; {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the server does not answer within %s", patience)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Kill ends it at once, as the end of its machine does.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Run carries out a command of an operator.
+func (s *Server) Run(args ...any) {
+	s.t.Helper()
+	if err := s.do(args...); err != nil {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+}
+
+func (s *Server) do(args ...any) error {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	defer c.Close()
+	return c.Do(context.Background(), args...).Err()
+}
