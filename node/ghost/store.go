@@ -48,7 +48,7 @@ type Replica struct {
 	doubted    bool  // another live owner speaks for its home
 	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
 	before     uint32
-	signedOff  int64 // when the owner before said that it is at home elsewhere now, and no longer in before; 0: none did
+	signedOff  int64 // when it was first said that it is at home elsewhere, and no longer in before; 0: never
 }
 
 type component struct {
@@ -235,6 +235,9 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	}
 	if f.Epoch.Recoveries != r.Epoch.Recoveries { // it was brought back from its record meanwhile
 		r.resetNext = true
+	}
+	if f.Home != r.Home && !r.New {
+		r.before, r.signedOff = r.Home, s.tick
 	}
 	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
 	if r.Account != 0 {

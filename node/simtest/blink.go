@@ -52,6 +52,9 @@ func (k *checker) blinks(cl *Client) {
 // stands reports whether an entity has not rested since a tick, and was last where a client looks: two chunks or more from
 // the edge of what it holds, further than anything walks while the news of it are under way.
 func (k *checker) stands(cl *Client, t *tracked, since int) bool {
+	if t.shows {
+		return k.lies(t) && cl.surrounds(t.at)
+	}
 	record, _ := k.c.storage.record(t.id) // a node may die before it hears that the store has it at rest
 	return t.rested < since && !record.Resting && cl.surrounds(t.at)
 }

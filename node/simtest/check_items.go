@@ -124,3 +124,17 @@ func shown(c *zone.Contents, e zone.Entity) bool {
 	return slices.ContainsFunc(c.Items, func(h zone.Held) bool { return h.Serial == e.Shows && h.Lying.Entity == e.ID }) ||
 		slices.ContainsFunc(c.Out, func(o zone.OutEntry) bool { return o.Item.Serial == e.Shows && o.Lying.Entity == e.ID })
 }
+
+// lies reports whether the store has an item on the ground that an entity shows.
+func (k *checker) lies(t *tracked) bool {
+	v, ok := k.c.storage.(*vaultStore)
+	if !ok {
+		return false
+	}
+	for h, c := range v.EachHolder {
+		if h.OnGround() && h.Region == t.home {
+			return slices.ContainsFunc(c.Items, func(x zone.Held) bool { return x.Lying.Entity == t.id })
+		}
+	}
+	return false
+}

@@ -74,7 +74,8 @@ type sim struct {
 	nodes     interest.Subscriptions[string]
 	byAccount map[uint64]ecs.EntityID
 	bursts    []burst
-	owed      map[burst]bool // those of bursts: who waits for one knows nothing of its chunk yet
+	left      map[string]bool // who was told in this tick of what may have been seen anywhere
+	owed      map[burst]bool  // those of bursts: who waits for one knows nothing of its chunk yet
 
 	moved    []ecs.EntityID
 	changed  []ecs.EntityID

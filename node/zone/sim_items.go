@@ -479,7 +479,7 @@ func (s *sim) refused(h Holder, a StoreAnswer) {
 		case a.RegionEpoch == r.epoch && a.Contents != nil:
 			s.adoptGround(r, *a.Contents)
 		case a.RegionEpoch > r.epoch: // the lease is raised above that, and the table will tell
-			r.ground.reading, r.outbid = true, a.RegionEpoch
+			r.ground.reading, r.readAt, r.outbid = true, 0, a.RegionEpoch
 			s.raiseGround(r)
 		case a.RegionEpoch < r.epoch: // the store has lost that this node raised the fence
 			s.note("the store knows region %v at epoch %d, not %d: its last writes are lost, and what lies there is read again", h.Region, a.RegionEpoch, r.epoch)
@@ -523,10 +523,13 @@ func (s *sim) readGround(r *region) {
 	if r.ground.reread = len(r.ground.flight) > 0; r.ground.reread {
 		return
 	}
+	if r.ground.reading && r.readAt == r.epoch {
+		return // under way
+	}
 	epoch := r.epoch
-	r.ground.reading = true
+	r.ground.reading, r.readAt = true, epoch
 	s.store(StoreRequest{Op: StoreLoadRegion, Region: s.grid.RegionAt(r.index), RegionEpoch: epoch}, func(a StoreAnswer) {
-		if !s.acts(r) || r.epoch != epoch { // it is read for a later one
+		if !s.acts(r) || r.readAt != epoch { // it is read for a later one
 			return
 		}
 		r.ground.reading = false

@@ -48,6 +48,7 @@ type region struct {
 	reported  bool
 
 	ground holding // what lies in it
+	readAt uint64  // the epoch with which the ground is being read
 	outbid uint64  // the epoch that the store knows, if it is above this one's and the region is active
 
 	creating map[uint64]bool          // accounts whose master is being stored

@@ -256,6 +256,7 @@ func (s *sim) sendBursts() {
 		return
 	}
 	budget := map[string]int{}
+	s.left = map[string]bool{}
 	kept := s.bursts[:0]
 	for _, b := range s.bursts {
 		if budget[b.to] >= burstEntities || !s.chunkActive(b.chunk) {
@@ -277,7 +278,12 @@ func (s *sim) sendBurst(p *peer, chunk uint64) (sent int) {
 		s.snapshotTo(p, id)
 		sent++
 	}
+	again := s.left[p.session]
+	s.left[p.session] = true
 	s.known.InChunk(chunk, func(id ecs.EntityID, t handoff.Tombstone) {
+		if again && t.Chunk == handoff.Anywhere {
+			return
+		}
 		f := ghost.Frame{Entity: id, Kind: wire.EntityFrame_KIND_TRANSFERRED, Epoch: t.Epoch, Chunk: t.NewChunk, Home: uint32(t.Region), To: t.To}
 		s.scratch = f.Append(s.scratch[:0])
 		s.addFrame(p, s.scratch)
