@@ -70,6 +70,7 @@ type Swarm struct {
 	items    *ledger
 	outages  []*outage
 	restless int
+	hurry    bool
 	slots    chan struct{}
 	logins   sync.WaitGroup
 
@@ -162,7 +163,7 @@ func (s *Swarm) rest() {
 		if !b.atRest() {
 			busy = now
 		}
-		if now.Sub(busy) > farewell || now.Sub(began) > s.opts.Rest+farewell {
+		if now.Sub(busy) > farewell || now.Sub(began) > s.opts.Rest+farewell || s.hurry {
 			cancel()
 		}
 	})
@@ -175,6 +176,13 @@ func (s *Swarm) rest() {
 			s.restless++
 		}
 	}
+}
+
+// Hurry ends the wait for rest: what is found then is not the truth.
+func (s *Swarm) Hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hurry = true
 }
 
 // atRest reports whether nothing of the bot is on its way, itself included.
