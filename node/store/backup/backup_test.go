@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spatialcells/spatialcells/node/store/audit"
+	"github.com/spatialcells/spatialcells/node/store/audit/audittest"
 	"github.com/spatialcells/spatialcells/node/store/connect"
 	"github.com/spatialcells/spatialcells/node/store/storetest"
 )
@@ -262,6 +264,26 @@ func TestTheFileIsAPointInTime(t *testing.T) {
 	}
 	if into.HGet("{e:1}", "i:1") != "" || into.HGet("{r:1,2}:ground", "i:1") == "" || into.HGet("{e:2}", "blob") != "new" {
 		t.Errorf("got %v", dump(t, into.Addr()))
+	}
+}
+
+// TestEachFileOfAWorldThatIsWrittenToIsSound: several are made while nodes move items all the time.
+func TestEachFileOfAWorldThatIsWrittenToIsSound(t *testing.T) {
+	s := storetest.NewServer(t)
+	populate(t, s.Addr, 1000)
+	var writes atomic.Uint64
+	stop := audittest.Run(t, s.Addr, &writes)
+	defer stop()
+	for range 5 {
+		before := writes.Load()
+		file := exported(t, s.Addr)
+		if writes.Load() == before {
+			t.Error("nothing was written meanwhile")
+		}
+		into := miniredis.RunT(t)
+		if r, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
 	}
 }
 
