@@ -35,6 +35,10 @@ test-fast: ## unit and simulated cluster only: no Kubernetes
 e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes at a border
 	go run ./hack/e2e
 
+.PHONY: chaos
+chaos: ## bots that handle items while nodes and store are killed; then the store is audited (DURATION=5m BOTS=200 JSON=file)
+	DURATION="$${DURATION:-5m}" BOTS="$${BOTS:-200}" go run ./hack/demo -chaos
+
 .PHONY: lint
 lint: ## golangci-lint with the house rules (built once)
 	hack/tools/lint.sh

@@ -64,6 +64,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.chaos {
+		if err := needStore(); err != nil {
+			return err
+		}
+	}
 	lock, err := takeLock(d.dir)
 	if err != nil {
 		return err
@@ -235,6 +240,9 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 		return err
 	}
 	d.show(ctx)
+	if d.chaos {
+		return d.wreck(ctx)
+	}
 	s, err := d.walk(ctx)
 	if err != nil {
 		return err
@@ -243,7 +251,7 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 	s.noSeamX, s.noSeamY = d.grid.Columns() < 3, d.grid.Rows() < 3
 	s.check(d.duration > 0 && ctx.Err() == nil, d.handoffs)
 	fmt.Fprint(d.out, s.String())
-	if err := s.write(d.json); err != nil {
+	if err := writeJSON(d.json, s); err != nil {
 		return err
 	}
 	if d.keep && ctx.Err() == nil {
@@ -281,10 +289,14 @@ func (d *demo) meet(ctx context.Context, w *v1alpha1.World) error {
 	}
 	d.watch = newWatch()
 	d.watch.ask(ctx, nodes)
-	d.swarm, err = bots.New(bots.Options{
+	o := bots.Options{
 		Gateways: gateways(nodes), Key: key, World: w.Name, Bots: d.bots, Grid: d.grid, Loopback: true,
 		Owner: func(region int) string { return owners[region] },
-	})
+	}
+	if d.chaos {
+		o.Tinker, o.Rest = true, restPatience
+	}
+	d.swarm, err = bots.New(o)
 	return err
 }
 

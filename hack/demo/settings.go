@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// shortestChaos is long enough for two kills of the store.
+const shortestChaos = 45 * time.Second
+
 // settings of a run. Each has a flag, and the ones of the Makefile's users an environment variable too.
 type settings struct {
 	dir      string
@@ -20,6 +23,7 @@ type settings struct {
 	faults   []fault
 	keep     bool
 	down     bool
+	chaos    bool
 	handoffs int // how many a run must show
 }
 
@@ -34,6 +38,7 @@ func parse(args []string, env func(string) string) (settings, error) {
 	fs.StringVar(&s.json, "json", "", "file for the summary, for machines [JSON]")
 	fs.BoolVar(&s.keep, "keep", false, "after the summary leave the world running until Ctrl-C [KEEP=1]")
 	fs.BoolVar(&s.down, "down", false, "end a demo that runs elsewhere, or what one left behind")
+	fs.BoolVar(&s.chaos, "chaos", false, "kill zone nodes and the store under bots that handle items, and hold the store against what they know")
 	fs.IntVar(&s.handoffs, "handoffs", 200, "how many handoffs a run with a duration must show")
 	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s [FAULT]")
 	for variable, name := range map[string]string{
@@ -70,6 +75,8 @@ func (s *settings) check(rest int) error {
 		return fmt.Errorf("%d bots; want 1 to 5000", s.bots)
 	case s.duration < 0:
 		return fmt.Errorf("duration %v is negative", s.duration)
+	case s.chaos && (s.duration < shortestChaos || len(s.faults) > 0 || s.keep):
+		return fmt.Errorf("-chaos needs a duration of %v or more, has faults of its own, and ends", shortestChaos)
 	}
 	for _, f := range s.faults {
 		if end := f.at + f.length + recovery; s.duration > 0 && end > s.duration {

@@ -63,25 +63,46 @@ func (s *site) lostRecords(ctx context.Context, had map[string]bool) []string {
 	return []string{fmt.Sprintf("%d of %d records of the store are lost; does `kubectl get wld` say DevelopmentStore? Then install valkey-server or redis-server", lost, len(had))}
 }
 
-// openStore makes a client of the managed store, with the password that the operator made.
+// openStore makes a client of the managed store.
 func (s *site) openStore(ctx context.Context) (redis.UniversalClient, error) {
-	key := client.ObjectKey{Namespace: s.key.Namespace, Name: v1alpha1.StoreName(s.key.Name)}
-	service, secret := &corev1.Service{}, &corev1.Secret{}
-	if err := s.api.Get(ctx, key, service); err != nil {
-		return nil, fmt.Errorf("finding the store: %w", err)
-	}
-	if err := s.api.Get(ctx, key, secret); err != nil {
-		return nil, fmt.Errorf("reading the password of the store: %w", err)
-	}
-	c := connect.Config{
-		URL: "redis://" + net.JoinHostPort(service.Spec.ClusterIP, "6379"), Timeout: storePatience,
-		Credentials: func() (connect.Credentials, error) {
-			return connect.Credentials{Password: string(secret.Data[v1alpha1.PasswordKey])}, nil
-		},
+	c, err := s.storeConfig(ctx)
+	if err != nil {
+		return nil, err
 	}
 	opts, err := c.Options()
 	if err != nil {
 		return nil, err
 	}
 	return redis.NewUniversalClient(opts), nil
+}
+
+// inspectStore asks the managed store what it is; an error if it does not serve.
+func (s *site) inspectStore(ctx context.Context) (connect.Report, error) {
+	c, err := s.storeConfig(ctx)
+	if err != nil {
+		return connect.Report{}, err
+	}
+	r, err := connect.Inspect(ctx, c)
+	if err == nil && r.Loading {
+		err = connect.ErrLoading
+	}
+	return r, err
+}
+
+// storeConfig says where the managed store is, with the password that the operator made.
+func (s *site) storeConfig(ctx context.Context) (connect.Config, error) {
+	key := client.ObjectKey{Namespace: s.key.Namespace, Name: v1alpha1.StoreName(s.key.Name)}
+	service, secret := &corev1.Service{}, &corev1.Secret{}
+	if err := s.api.Get(ctx, key, service); err != nil {
+		return connect.Config{}, fmt.Errorf("finding the store: %w", err)
+	}
+	if err := s.api.Get(ctx, key, secret); err != nil {
+		return connect.Config{}, fmt.Errorf("reading the password of the store: %w", err)
+	}
+	return connect.Config{
+		URL: "redis://" + net.JoinHostPort(service.Spec.ClusterIP, "6379"), Timeout: storePatience,
+		Credentials: func() (connect.Credentials, error) {
+			return connect.Credentials{Password: string(secret.Data[v1alpha1.PasswordKey])}, nil
+		},
+	}, nil
 }

@@ -124,17 +124,17 @@ func (s *summary) String() string {
 	return b.String()
 }
 
-// write keeps the summary for machines.
-func (s *summary) write(file string) error {
+// writeJSON keeps a summary for machines; file "" keeps none.
+func writeJSON(file string, v any) error {
 	if file == "" {
 		return nil
 	}
-	b, err := json.MarshalIndent(s, "", "  ")
+	b, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
 		err = os.WriteFile(file, append(b, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the summary: %w", err)
+		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ type bot struct {
 	nextTinker  time.Time
 	whereabouts whereabouts
 	appeared    time.Time // when its own entity came into its sight
+	left        bool      // it logged out, which saves it as it is
 	node        string    // pod of its gateway
 }
 

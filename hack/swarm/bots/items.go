@@ -346,24 +346,23 @@ func (l *ledger) finish(all []*bot, now time.Time) {
 	l.judgeAll(now, true)
 }
 
-// Expectation is what a store must and must not hold, by serial.
+// Expectation is what a store must and must not hold, by serial: the file that zone-node audit --expect reads.
 type Expectation struct {
-	World string `json:"world"`
-	// Exist were in an inventory and have not ended: each is with one holder, which is an entity or the ground.
-	Exist []uint64 `json:"exist"`
-	// Ended were used up or merged away, and that was acknowledged: nobody has them.
-	Ended []uint64 `json:"ended"`
+	// Present were in an inventory and have not ended: each is with one holder, which is an entity or the ground.
+	Present []uint64 `json:"present"`
+	// Absent were used up or merged away, and that was acknowledged: nobody has them.
+	Absent []uint64 `json:"absent"`
 }
 
 // expectation lists what is known for sure.
-func (l *ledger) expectation(world string) Expectation {
-	x := Expectation{World: world, Exist: []uint64{}, Ended: []uint64{}}
+func (l *ledger) expectation() Expectation {
+	x := Expectation{Present: []uint64{}, Absent: []uint64{}}
 	for _, serial := range slices.Sorted(maps.Keys(l.items)) {
 		switch e := l.items[serial]; {
 		case e.ended != "":
-			x.Ended = append(x.Ended, serial)
+			x.Absent = append(x.Absent, serial)
 		case len(e.shown) > 0 && !e.unsure:
-			x.Exist = append(x.Exist, serial)
+			x.Present = append(x.Present, serial)
 		}
 	}
 	return x

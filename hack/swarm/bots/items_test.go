@@ -86,9 +86,9 @@ func (x *table) want(kinds ...client.ViolationKind) {
 
 func (x *table) expects(exist, ended []uint64) {
 	x.Helper()
-	e := x.swarm.items.expectation("w")
-	if !slices.Equal(e.Exist, exist) || !slices.Equal(e.Ended, ended) {
-		x.Errorf("must exist %v, must not %v; want %v and %v", e.Exist, e.Ended, exist, ended)
+	e := x.swarm.items.expectation()
+	if !slices.Equal(e.Present, exist) || !slices.Equal(e.Absent, ended) {
+		x.Errorf("must exist %v, must not %v; want %v and %v", e.Present, e.Absent, exist, ended)
 	}
 }
 

@@ -88,6 +88,8 @@ type Report struct {
 	// Items is what was done with items, Setback the furthest, in metres, that a crash took a bot back.
 	Items   ItemCounts `json:"items"`
 	Setback int64      `json:"setbackMetres"`
+	// Restless are the bots of which something was on its way still when the time to rest was over.
+	Restless int `json:"restless"`
 
 	ViolationCount int                          `json:"violationCount"`
 	Kinds          map[client.ViolationKind]int `json:"kinds"`
@@ -117,7 +119,7 @@ func (s *Swarm) Report() Report {
 		Said: c.said, Heard: c.heard, Crossings: c.crossings, SeamX: c.seamX, SeamY: c.seamY, Resyncs: c.resyncs, ExcusedRefusals: c.excusedRefusals, LateLegs: c.lateLegs,
 		Starved: c.starved, ViolationCount: c.violations, Kinds: maps.Clone(s.kinds), Violations: slices.Clone(s.kept),
 	}
-	r.Items, r.Setback = s.items.report(), c.setback
+	r.Items, r.Setback, r.Restless = s.items.report(), c.setback, s.restless
 	for _, b := range s.bots {
 		r.add(b)
 	}

@@ -66,7 +66,10 @@ func (b *bot) spokeAfter(moment time.Time) bool {
 
 func (b *bot) fellBack(g torus.Grid, at torus.Pos, now time.Time) {
 	w := b.whereabouts
-	allowed := int64((undone+b.swarm.storeAway(w.heard.Add(-undone), now)).Seconds()*walkingSpeed) + Tolerance
+	allowed := int64(Tolerance)
+	if !b.left {
+		allowed += int64((undone + b.swarm.storeAway(w.heard.Add(-undone), now)).Seconds() * walkingSpeed)
+	}
 	nearest := int64(1 << 62)
 	walk := w.walk
 	for range min(int(now.Sub(w.heard)/tickTime)+1, longestWalk) {

@@ -69,6 +69,8 @@ type Swarm struct {
 	excused  time.Time
 	items    *ledger
 	outages  []*outage
+	restless int
+	hurry    bool
 	slots    chan struct{}
 	logins   sync.WaitGroup
 
@@ -161,25 +163,74 @@ func (s *Swarm) rest() {
 		if !b.atRest() {
 			busy = now
 		}
-		if now.Sub(busy) > farewell || now.Sub(began) > s.opts.Rest+farewell {
+		if now.Sub(busy) > farewell || now.Sub(began) > s.opts.Rest+farewell || s.hurry {
 			cancel()
 		}
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items.finish(s.bots, time.Now())
+	s.restless = 0
+	for _, b := range s.bots {
+		if !b.atRest() {
+			s.restless++
+		}
+	}
 }
 
-// atRest reports whether nothing of the bot is on its way.
+// Hurry ends the wait for rest: what is found then is not the truth.
+func (s *Swarm) Hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hurry = true
+}
+
+// atRest reports whether nothing of the bot is on its way, itself included.
 func (b *bot) atRest() bool {
+	if b.client == nil {
+		return !b.left || b.swarm.failures[b] != nil
+	}
 	return b.connected && b.truth.entity != 0 && !b.complete.IsZero() && len(b.hands.doings) == 0 && len(b.hands.due) == 0 && b.client.Unanswered() == 0
+}
+
+// Return logs the bots in again after Run, and out once they are at rest or the time to rest is over: each must be where it was,
+// and carry what it carried. In the report connections are those of the return, everything else is of both. Bots that never
+// got in stay away.
+func (s *Swarm) Return(ctx context.Context) Report {
+	s.mu.Lock()
+	for _, b := range s.bots {
+		if b.client != nil {
+			b.leave()
+		}
+	}
+	s.mu.Unlock()
+	dials, hangUp := context.WithCancel(ctx)
+	s.logins.Add(1)
+	go s.login(ctx, dials)
+	s.rest()
+	hangUp()
+	s.logins.Wait()
+	r := s.Report()
+	s.logout()
+	return r
+}
+
+// leave forgets the client that has logged out, not what it knew.
+func (b *bot) leave() {
+	b.client, b.left, b.connected, b.truth = nil, true, false, truth{}
+	b.logins, b.acked, b.violations, b.resyncs, b.marks = 0, 0, 0, 0, 0
+	b.complete, b.region = time.Time{}, -1
+	clear(b.views)
+	clear(b.saying)
+	clear(b.hearing)
+	b.confirmed = nil
 }
 
 // Expectation lists the items that must be in the store after the run, and those that must not.
 func (s *Swarm) Expectation() Expectation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.items.expectation(s.opts.World)
+	return s.items.expectation()
 }
 
 // login dials the bots at the given rate.
@@ -188,6 +239,9 @@ func (s *Swarm) login(ctx, dials context.Context) {
 	tick := time.NewTicker(time.Duration(float64(time.Second) / s.opts.Rate))
 	defer tick.Stop()
 	for _, b := range s.bots {
+		if s.failed(b) {
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -218,6 +272,13 @@ func (s *Swarm) failedLogin(b *bot, err error) {
 	defer s.mu.Unlock()
 	s.count.loginFails++
 	s.failures[b] = err
+}
+
+// failed reports whether a bot could not log in.
+func (s *Swarm) failed(b *bot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures[b] != nil
 }
 
 // drive looks after all bots until ctx ends.
@@ -256,6 +317,7 @@ func (s *Swarm) step(now time.Time, late bool, n int, act func(time.Time, *bot))
 	}
 	for i, b := range s.bots {
 		if b.client == nil {
+			act(now, b)
 			continue
 		}
 		s.items.judge(b, now, false)

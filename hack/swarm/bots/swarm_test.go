@@ -67,22 +67,26 @@ func TestBotsThatTinkerLeaveTheStoreAsTheyKnowIt(t *testing.T) {
 	if why := r.Failed(); len(why) > 0 {
 		t.Error(why)
 	}
+	again := s.Return(t.Context())
+	if why := again.Failed(); len(why) > 0 || again.Connected != 30 || again.Restless != 0 {
+		t.Errorf("after their return %d are connected: %v", again.Connected, why)
+	}
 	for _, a := range []action{digs, picks, drops, gives, uses, splits, merges} {
 		if r.Items.Done[string(a)] == 0 {
 			t.Errorf("%s: none", a)
 		}
 	}
 	x := s.Expectation()
-	if len(x.Exist) == 0 || len(x.Ended) == 0 || len(r.Items.Unknown) > 0 {
-		t.Errorf("%d must exist, %d must not, %v is not known", len(x.Exist), len(x.Ended), r.Items.Unknown)
+	if len(x.Present) == 0 || len(x.Absent) == 0 || len(r.Items.Unknown) > 0 {
+		t.Errorf("%d must exist, %d must not, %v is not known", len(x.Present), len(x.Absent), r.Items.Unknown)
 	}
 	held := w.held()
-	for _, serial := range x.Exist {
+	for _, serial := range x.Present {
 		if held[serial] != 1 {
 			t.Errorf("item %d is in %d places", serial, held[serial])
 		}
 	}
-	for _, serial := range x.Ended {
+	for _, serial := range x.Absent {
 		if held[serial] != 0 {
 			t.Errorf("item %d has ended and is in %d places", serial, held[serial])
 		}

@@ -271,3 +271,27 @@ func TestWhatComesAndGoesWhileItIsReadIsNotMissed(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestWhatIsInUseIsReadAtOneInstant: an item moves while the holders in use are read.
+func TestWhatIsInUseIsReadAtOneInstant(t *testing.T) {
+	s := sound(t)
+	scans, reads := 0, 0
+	s.Server().SetPreHook(hook(func(command string) {
+		switch {
+		case command == "SCAN":
+			if scans++; scans == 2 {
+				s.HSet("{e:1}", "moves", "10", "write", "70")
+				s.HSet("{e:2}", "moves", "1", "write", "71")
+			}
+		case command == "HGETALL" && scans == 2:
+			if reads++; reads == 2 {
+				s.HDel("{e:1}", "i:1")
+				s.HSet("{e:1}", "counts", "0 3 0 0")
+				s.HSet("{e:2}", "i:1", "7 1")
+			}
+		}
+	}))
+	if r := s.audit(); r.Found != 0 || r.Busy != 2 || reads != 2 {
+		t.Errorf("%d reads, %+v", reads, r)
+	}
+}

@@ -307,8 +307,8 @@ func exec(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// eachKey names all keys that are there all the time, some twice, in batches.
-func eachKey(ctx context.Context, client redis.UniversalClient, do func(names []string) error) error {
+// EachKey names all keys that are there all the time, some twice, in batches.
+func EachKey(ctx context.Context, client redis.UniversalClient, do func(names []string) error) error {
 	for cursor := uint64(0); ; {
 		names, next, err := client.Scan(ctx, cursor, "", scanned).Result()
 		if err != nil {
@@ -325,7 +325,7 @@ func eachKey(ctx context.Context, client redis.UniversalClient, do func(names []
 
 // eachHolder names all holders, in batches of a size.
 func eachHolder(ctx context.Context, client redis.UniversalClient, size int, do func([]zone.Holder) error) error {
-	return eachKey(ctx, client, func(names []string) error {
+	return EachKey(ctx, client, func(names []string) error {
 		var batch []zone.Holder
 		for _, name := range names {
 			if k := store.ParseKey(name); k.Kind == store.KeyRecord || k.Kind == store.KeyGround {

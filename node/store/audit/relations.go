@@ -42,7 +42,7 @@ func Run(ctx context.Context, client redis.UniversalClient, opts Options) (*Repo
 			return nil, err
 		}
 	}
-	return r, eachKey(ctx, client, func(names []string) error { return k.others(ctx, names) })
+	return r, EachKey(ctx, client, func(names []string) error { return k.others(ctx, names) })
 }
 
 // relations checks what is not about items.
@@ -128,6 +128,29 @@ func (k *relations) masters(ctx context.Context, records []zone.Holder) error {
 		}
 	}
 	return nil
+}
+
+// Masters checks the records with accounts against what a directory names, which may be in a file, and counts its
+// accounts.
+func (r *Report) Masters(w *World, directory map[uint64]ecs.EntityID) {
+	r.Accounts += len(directory)
+	for _, h := range w.sorted() {
+		now := w.holders[h]
+		if now.account == 0 || now.bad != nil {
+			continue
+		}
+		switch master, named := directory[now.account]; {
+		case !named || master == 0:
+			r.disowned(h, now.account, "")
+		case master != h.Entity:
+			r.disowned(h, now.account, strconv.FormatUint(uint64(master), 10))
+		}
+	}
+	for _, master := range directory {
+		if now := w.holders[zone.Holder{Entity: master}]; master != 0 && (now == nil || now.void) {
+			r.Underway++
+		}
+	}
 }
 
 func (r *Report) disowned(h zone.Holder, account uint64, master string) {

@@ -61,7 +61,7 @@ func (s *Server) Start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); s.do("PING") != nil; {
+	for deadline := time.Now().Add(patience); !s.listens() || s.do("PING") != nil; {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("the server does not answer within %s", patience)
 		}
@@ -81,6 +81,14 @@ func (s *Server) Run(args ...any) {
 	if err := s.do(args...); err != nil {
 		s.t.Fatalf("%v: %v", args, err)
 	}
+}
+
+func (s *Server) listens() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
 }
 
 func (s *Server) do(args ...any) error {
