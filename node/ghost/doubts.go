@@ -49,23 +49,40 @@ func (s *Store) doubt(r *Replica) {
 	}
 }
 
-// fade removes what dead owners left and nobody took over for as long as frames are held: the snapshot that lacks it may
-// be faster than the news of who has it.
+// fade removes what dead owners left and nobody took over: the snapshot that lacks it may be faster than the news of who has
+// it.
 func (s *Store) fade() {
 	s.doubts = slices.DeleteFunc(s.doubts, func(d doubt) bool {
 		d.replica.doubted = s.replicas[d.replica.Entity] == d.replica && s.contested(d.replica)
 		return !d.replica.doubted
 	})
+	leaving := map[string]bool{} // asked once for each dead owner
 	for i := range s.doubts {
 		d := &s.doubts[i]
+		if _, known := leaving[d.replica.Owner]; !known && s.dead(d.replica.Owner) {
+			leaving[d.replica.Owner] = s.leaves(d.replica.Owner)
+		}
 		switch r := d.replica; {
 		case !s.dead(r.Owner) || !s.leftBefore(r):
 			d.since = s.tick
+		case leaving[r.Owner] && s.tick-d.since < graveTicks:
 		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
 			s.observe(Swept, r.Entity)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}
+}
+
+// leaves reports whether a dead owner spoke for a home that nobody speaks for now: the store may have there what it said is at
+// another home of it.
+func (s *Store) leaves(owner string) bool {
+	for _, claims := range s.claims {
+		if slices.ContainsFunc(claims, func(c claim) bool { return c.owner == owner }) &&
+			!slices.ContainsFunc(claims, func(c claim) bool { return !s.dead(c.owner) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // leftBefore reports whether a replica cannot come back from the home that it was last handed over from: who took it may have
