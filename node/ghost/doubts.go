@@ -56,6 +56,9 @@ func (s *Store) fade() {
 		d.replica.doubted = s.replicas[d.replica.Entity] == d.replica && s.contested(d.replica)
 		return !d.replica.doubted
 	})
+	if len(s.doubts) == 0 {
+		return
+	}
 	leaving := map[string]bool{} // asked once for each dead owner
 	for i := range s.doubts {
 		d := &s.doubts[i]

@@ -44,13 +44,16 @@ func (k *checker) items() {
 // memory asserts that what a node has and shows is what the store has, or had before a write whose answer is on its way.
 func (k *checker) memory(n *Node, all shelves) {
 	grounds := map[torus.RegionPos]*zone.Contents{}
-	n.Engine.EachHolding(func(h zone.Holder, c *zone.Contents) {
+	n.Engine.EachHolding(func(h zone.Holder, c *zone.Contents, busy bool) {
 		stored := all[h]
 		if stored == nil {
 			stored = &zone.Contents{}
 		}
 		if h.OnGround() {
 			grounds[h.Region] = c
+		}
+		if !busy && c.Moves != stored.Moves {
+			k.broke(1, "%s has seen %d writes to the items of %v, the store %d: somebody else writes", n.Session(), c.Moves, h, stored.Moves)
 		}
 		if c.Moves == stored.Moves && !same(c, stored) {
 			k.broke(2, "%s has %+v of %v, the store has %+v", n.Session(), *c, h, *stored)

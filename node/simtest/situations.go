@@ -491,6 +491,9 @@ func (g *generator) leaveTaking() {
 			g.add(tick, "tinker", account, 60)
 		}
 		for tick := 120 + g.IntN(100); account <= 2 && tick < g.p.Ticks; tick += 160 + g.IntN(60) {
+			if g.IntN(2) == 0 {
+				g.whenFor(tick, zone.ItemPut, g.ticks(2), faultKilled, 20+g.ticks(60), 0)
+			}
 			g.add(tick, "logout", account)
 			g.add(tick+40+g.IntN(40), "login", account, g.node(), g.heartX-3+g.Int64N(6), g.heartY)
 		}

@@ -43,18 +43,20 @@ func (e *Engine) EachEntity(fn func(Entity)) {
 	}
 }
 
-// EachHolding calls fn for the contents of every entity and ground that this node may write. They are the engine's own.
-func (e *Engine) EachHolding(fn func(Holder, *Contents)) {
+// EachHolding calls fn for the contents of every entity and ground that this node may write, and says whether it is writing or
+// reading them. They are the engine's own.
+func (e *Engine) EachHolding(fn func(h Holder, c *Contents, busy bool)) {
 	s := e.sim
 	for id := range s.carrying.Each {
 		h := Holder{Entity: id}
 		if sv := s.saving.Get(id); sv != nil && sv.claimed {
-			fn(h, &s.contents.Get(id).Contents)
+			hd := s.contents.Get(id)
+			fn(h, &hd.Contents, hd.busy())
 		}
 	}
 	for _, r := range s.regions {
 		if r != nil && r.active {
-			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents)
+			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents, r.ground.busy())
 		}
 	}
 }

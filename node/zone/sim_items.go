@@ -198,6 +198,9 @@ func (s *sim) unsettled(id ecs.EntityID) bool {
 	return hd != nil && (len(hd.queue) > 0 || len(hd.flight) > 0 || len(hd.Out) > 0)
 }
 
+// busy reports whether the store has yet to answer for the contents.
+func (hd *holding) busy() bool { return len(hd.flight) > 0 || hd.reading || hd.reread }
+
 // spoken reports whether an item is being written already.
 func (hd *holding) spoken(serial uint64) bool {
 	in := func(list []itemWrite) bool {
