@@ -468,7 +468,11 @@ func (g *generator) bazaar() {
 		}
 	}
 	for tick := 150 + g.IntN(60); tick < g.p.Ticks; tick += 100 + g.IntN(100) {
-		switch g.IntN(4) {
+		switch g.IntN(7) {
+		case 4, 5, 6: // its writes may land when its next life, or its heir, has read what there is
+			n := g.node()
+			g.add(tick, "storetimeouts", 60, 40)
+			g.add(tick+10+g.IntN(20), "kill", n, 2+g.ticks(8), 0)
 		case 0:
 			g.add(tick, "storeslow", 2+g.ticks(8), 20+g.ticks(60))
 		case 1:
