@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spatialcells/spatialcells/node/store/connect"
+	"github.com/spatialcells/spatialcells/node/zone"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -241,8 +242,8 @@ func TestAWorldThatNeverRestsIsSaidToBeBusy(t *testing.T) {
 			s.HSet(fmt.Sprintf("{e:%d}", next), "moves", "1", "write", "4")
 		}
 	}))
-	if _, err := Run(t.Context(), s.client, Options{Passes: 5, Wait: time.Nanosecond}); !errors.Is(err, ErrBusy) {
-		t.Errorf("got %v", err)
+	if r, err := Run(t.Context(), s.client, Options{Passes: 5, Wait: time.Nanosecond}); r != nil || !errors.Is(err, ErrBusy) {
+		t.Errorf("got %+v, %v", r, err)
 	}
 	if r, err := Run(t.Context(), s.client, Options{Wait: time.Nanosecond}); err != nil || r.Found != 0 || r.Busy < 10 {
 		t.Errorf("got %+v, %v", r, err)
@@ -293,5 +294,30 @@ func TestWhatIsInUseIsReadAtOneInstant(t *testing.T) {
 	}))
 	if r := s.audit(); r.Found != 0 || r.Busy != 2 || reads != 2 {
 		t.Errorf("%d reads, %+v", reads, r)
+	}
+}
+
+// TestFaultsThatAreCertainAreReportedOfABusyWorldToo: what is only met twice is not among them.
+func TestFaultsThatAreCertainAreReportedOfABusyWorldToo(t *testing.T) {
+	s := newShelf(t)
+	s.record(1, "i:5", "7 1").record(2).record(3, "i:6", "7 1").record(4, "o:9", "6 7 1 e5 0 0 0 0").record(6, "format", "8")
+	s.record(7, "i:8", "7 1").record(8, "o:11", "8 7 1 e9 0 0 0 0").record(9)
+	next := 100
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			next++
+			s.record(next)
+		}
+	}))
+	w, err := Read(t.Context(), s.client, Options{Passes: 3, Wait: time.Nanosecond})
+	if !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+	// Item 5 was met with 2 before it went to 1.
+	w.Put(zone.Holder{Entity: 2}, []any{"format", "2", "recoveries", "0", "transfers", "3", "column", "1", "row", "2", "account", "0", "resting", "0", "blob", "b", "i:5", "7 1"})
+	s.HSet("{e:9}", "n:11", "e8 0") // item 8 has arrived since, and gone on to 7
+	r, err := w.proven(t.Context(), s.client)
+	if err != nil || r.Found != 2 || r.Faults[0].Kind != Unreadable || r.Faults[1].Serial != 6 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

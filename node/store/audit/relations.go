@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,9 +23,17 @@ const (
 	homeTries = 100
 )
 
-// Run reads a store and reports everything that is wrong. An error means that it could not be looked at.
+// Run reads a store and reports everything that is wrong. An error means that it could not be looked at; a report beside
+// it has some faults that were found nevertheless.
 func Run(ctx context.Context, client redis.UniversalClient, opts Options) (*Report, error) {
 	w, err := Read(ctx, client, opts)
+	if w != nil && errors.Is(err, ErrBusy) {
+		r, also := w.proven(ctx, client)
+		if also != nil || r.Found == 0 {
+			return nil, errors.Join(err, also)
+		}
+		return r, err
+	}
 	if err != nil {
 		return nil, err
 	}
