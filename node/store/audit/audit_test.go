@@ -114,7 +114,7 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 	}{
 		"an item with two entities": {
 			func(s shelf) { s.HSet("{e:2}", "i:1", "7 1") },
-			[]Kind{Twice}, []string{"item 1 is in 2 places: with {e:1}, with {e:2}", "remove"},
+			[]Kind{Twice}, []string{"item 1 is in 2 places: with {e:1}, with {e:2}", "HDEL"},
 		},
 		"an item that stayed where it left": {
 			func(s shelf) {

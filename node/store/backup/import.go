@@ -124,19 +124,17 @@ func marked(ctx context.Context, client redis.UniversalClient, sum string) (bool
 
 // finish waits until all is on the disk, names whose store it is, and takes the mark away.
 func finish(ctx context.Context, client redis.UniversalClient, has, was string, log *slog.Logger) error {
-	settle := func() error {
+	settle := func() (onDisk bool, err error) {
 		pipe := client.Pipeline()
 		pipe.Set(ctx, syncKey, "1", 0)
 		synced := pipe.Do(ctx, "WAITAOF", 1, 0, syncTimeout.Milliseconds())
 		if _, err := pipe.Exec(ctx); err != nil && synced.Err() == nil {
-			return fmt.Errorf("waiting for the disk: %w", err)
+			return false, fmt.Errorf("waiting for the disk: %w", err)
 		}
-		if counts, err := synced.Slice(); err != nil || len(counts) < 1 || counts[0] == int64(0) {
-			log.Warn("the store does not say that what was imported is on its disk", "error", err)
-		}
-		return nil
+		counts, err := synced.Slice() // an error: it does not know how to wait, or is forbidden to
+		return err == nil && len(counts) > 0 && counts[0] != int64(0), nil
 	}
-	if err := settle(); err != nil {
+	if _, err := settle(); err != nil {
 		return err
 	}
 	pipe := client.TxPipeline()
@@ -150,7 +148,11 @@ func finish(ctx context.Context, client redis.UniversalClient, has, was string, 
 	if has != "" && has != was {
 		log.Warn("the store keeps its own id, it was another's in the file", "storeID", has, "file", was)
 	}
-	return settle()
+	onDisk, err := settle()
+	if err == nil && !onDisk {
+		log.Warn("the store does not say that what was imported is on its disk")
+	}
+	return err
 }
 
 // writer sends the entries of a file, some at a time. Each may be sent again.
