@@ -87,7 +87,7 @@ func parseWhole(args []string) (*whole, error) {
 	case "import":
 		fs.StringVar(&c.in, "in", "", "file to read")
 	}
-	// In the pod of a zone node its store is found without a word. A flag goes before the environment.
+	// As with a node, each flag can be given in the environment, too. A flag goes before it.
 	if err := errors.Join(fromEnvironment(fs), fs.Parse(args[1:])); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func parseWhole(args []string) (*whole, error) {
 	return c, c.readExpectation()
 }
 
-// fromEnvironment sets the flags of a zone node that are in its environment: those about its store and its grid.
+// fromEnvironment sets the flags that are in the environment, under the names that a node knows.
 func fromEnvironment(fs *flag.FlagSet) error {
 	var bad error
 	fs.VisitAll(func(f *flag.Flag) {

@@ -116,9 +116,18 @@ func TestAToolIsToldAsANodeIs(t *testing.T) {
 		t.Errorf("by the environment: %d, %v, %s", code, err, out)
 	}
 	for _, args := range [][]string{
-		{"audit", "-store-id=default/eden/2"}, {"audit", "-store=memory"}, {"audit", "x"}, {"audit", "-out=x"},
-		{"audit", "-store-password-file=/nowhere"}, {"export"}, {"import"}, {"import", "-in=/nowhere"}, {"export", "-out=/nowhere/x"},
-		{"audit", "-expect=/nowhere"}, {"audit", "-json=/nowhere/x"}, {"export", "-out=x", "-columns=9999", "-rows=1"},
+		{"audit", "-store-id=default/eden/2"},
+		{"audit", "-store=memory"},
+		{"audit", "x"},
+		{"audit", "-out=x"},
+		{"audit", "-store-password-file=/nowhere"},
+		{"export"},
+		{"import"},
+		{"import", "-in=/nowhere"},
+		{"export", "-out=/nowhere/x"},
+		{"audit", "-expect=/nowhere"},
+		{"audit", "-json=/nowhere/x"},
+		{"export", "-out=x", "-columns=9999", "-rows=1"},
 	} {
 		if _, code, err := tool(t, args...); code != 2 {
 			t.Errorf("%v: %d, %v", args, code, err)

@@ -114,18 +114,21 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 	}{
 		"an item with two entities": {
 			func(s shelf) { s.HSet("{e:2}", "i:1", "7 1") },
-			[]Kind{Twice}, []string{"item 1 is in 2 places: with {e:1}, with {e:2}", "HDEL"},
+			[]Kind{Twice},
+			[]string{"item 1 is in 2 places: with {e:1}, with {e:2}", "HDEL"},
 		},
 		"an item that stayed where it left": {
 			func(s shelf) {
 				s.HSet("{r:1,2}:ground", "i:2", "7 1 90 5 6 0")
 				s.HDel("{e:1}", "counts")
 			},
-			[]Kind{Twice}, []string{"item 2 is in 2 places: with {r:1,2}:ground, leaving {e:1}"},
+			[]Kind{Twice},
+			[]string{"item 2 is in 2 places: with {r:1,2}:ground, leaving {e:1}"},
 		},
 		"an item that arrived where it was refused": {
 			func(s shelf) { s.HSet("{e:2}", "i:4", "7 1") },
-			[]Kind{Twice}, []string{"item 4", "leaving {e:1}, with {e:2}"},
+			[]Kind{Twice},
+			[]string{"item 4", "leaving {e:1}, with {e:2}"},
 		},
 		"an item that is gone":             {func(s shelf) { s.HDel("{r:1,2}:ground", "i:5") }, []Kind{Lost}, []string{"6 items were made and 1 have ended, so there are 5, but 4", "--expect"}},
 		"an item that vanished on its way": {func(s shelf) { s.HDel("{r:1,2}:ground", "i:3") }, []Kind{Lost}, []string{"but 4"}},
@@ -133,7 +136,8 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 		"a whole record gone":              {func(s shelf) { s.Del("{e:1}") }, []Kind{Surplus}, []string{"0 items were made"}},
 		"a movement used twice": {
 			func(s shelf) { s.HSet("{e:2}", "o:103", "6 7 1 r1,2 0 0 0 0", "made", "1") },
-			[]Kind{Movement}, []string{"movement 103 leaves {e:2}, and {r:1,2}:ground remembers that it came from {e:1}"},
+			[]Kind{Movement},
+			[]string{"movement 103 leaves {e:2}, and {r:1,2}:ground remembers that it came from {e:1}"},
 		},
 		"a record of an unknown format":  {func(s shelf) { s.HSet("{e:2}", "format", "9") }, []Kind{Unreadable}, []string{"{e:2}", "format"}},
 		"an item in unreadable words":    {func(s shelf) { s.HSet("{e:1}", "i:1", "7 -1") }, []Kind{Unreadable}, []string{"{e:1}", "i:1"}},

@@ -92,9 +92,9 @@ func (k *relations) home(ctx context.Context, h zone.Holder, at torus.RegionPos)
 		if err := exec(ctx, pipe); err != nil {
 			return err
 		}
-		v := home.Val()
-		if home.Err() != nil || len(v) != 2 || v[0] == nil || v[1] == nil {
-			return nil // it was removed by hand meanwhile, which the next audit tells
+		v := home.Val() // without values if it was removed by hand meanwhile, which the next audit tells
+		if len(v) != 2 {
+			return nil
 		}
 		now := store.ParseKey(fmt.Sprintf("{r:%v,%v}:index", v[0], v[1]))
 		switch {
