@@ -325,3 +325,62 @@ func TestFaultsThatAreCertainAreReportedOfABusyWorldToo(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestATransactionIsBounded: so much is in use that the server would do nothing else for long.
+func TestATransactionIsBounded(t *testing.T) {
+	s := newShelf(t)
+	blob := strings.Repeat("b", 1<<20)
+	for id := range maxTransaction>>20 + 1 {
+		s.record(id+1, "blob", blob)
+	}
+	scans := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			if scans++; scans == 2 {
+				for id := range maxTransaction>>20 + 1 {
+					s.HSet(fmt.Sprintf("{e:%d}", id+1), "moves", "1")
+				}
+			}
+		}
+	}))
+	if r, err := Run(t.Context(), s.client, Options{}); !errors.Is(err, ErrBusy) || scans != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestARecordThatWalksIsFoundWhereItIs: it is in the index of its home at every instant, but not in that of its last one.
+func TestARecordThatWalksIsFoundWhereItIs(t *testing.T) {
+	s := sound(t)
+	looks := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command != "HEXISTS" {
+			return
+		}
+		if looks++; looks > 20 {
+			return
+		}
+		s.HSet(fmt.Sprintf("{r:5,%d}:index", looks), "2", "0 4")
+		s.HSet("{e:2}", "column", "5", "row", fmt.Sprint(looks))
+		s.HDel("{r:1,2}:index", "2")
+		s.HDel(fmt.Sprintf("{r:5,%d}:index", looks-1), "2")
+	}))
+	if r := s.audit(); r.Found != 0 || looks <= 20 {
+		t.Errorf("%d looks, %+v", looks, r)
+	}
+}
+
+// TestARecordThatWasRemovedIsNotTakenForUnchanged: nothing does that but a hand, or a failover.
+func TestARecordThatWasRemovedIsNotTakenForUnchanged(t *testing.T) {
+	s := sound(t)
+	scans := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			if scans++; scans == 2 {
+				s.Del("{r:1,2}:ground")
+			}
+		}
+	}))
+	if r := s.audit(); r.Grounds != 0 || r.Found == 0 || r.Faults[0].Kind != Lost {
+		t.Errorf("%+v", r)
+	}
+}
