@@ -28,6 +28,8 @@ const (
 	// restPatience is how long the world may take to come to rest after the last fault: a lease that expires (15 s), a pod that
 	// has crashed often and waits 30 s, recovery, resumed clients.
 	restPatience = 2 * time.Minute
+	// shownViolations are said at once; of all the first 200 are in the JSON.
+	shownViolations = 20
 	// auditPatience bounds the audit.
 	auditPatience = time.Minute
 )
@@ -198,12 +200,16 @@ func (d *demo) broken(c *chaos, format string, args ...any) {
 
 // progress prints a line every few seconds until ctx ends.
 func (d *demo) progress(ctx context.Context, c *chaos) {
+	shown := 0
 	for pause(ctx, 2*livePeriod) == nil {
 		if nodes, err := d.site.nodes(ctx, len(d.known())); err == nil {
 			d.remember(nodes)
 		}
 		d.watch.ask(ctx, d.known())
 		r := d.swarm.Report()
+		for ; shown < min(len(r.Violations), shownViolations); shown++ {
+			d.say("violation: " + r.Violations[shown].String())
+		}
 		d.mu.Lock()
 		kills, stores := total(c.Kills), len(c.StoreKills)
 		d.mu.Unlock()
@@ -278,7 +284,8 @@ func (d *demo) runAudit(ctx context.Context, c *chaos) error {
 	if err != nil {
 		return err
 	}
-	expect, password := filepath.Join(d.dir, "expect.json"), filepath.Join(d.dir, "store-password")
+	expect, password, report := filepath.Join(d.dir, "expect.json"), filepath.Join(d.dir, "store-password"), filepath.Join(d.dir, "audit.json")
+	_ = os.Remove(report) // an earlier run's
 	if err := writeJSON(expect, x); err != nil {
 		return err
 	}
@@ -288,21 +295,19 @@ func (d *demo) runAudit(ctx context.Context, c *chaos) error {
 	defer os.Remove(password)
 	ctx, cancel := context.WithTimeout(ctx, auditPatience)
 	defer cancel()
-	var words strings.Builder
-	cmd := exec.CommandContext(ctx, filepath.Join(d.dir, "bin", "zone-node"), "audit", "--store="+config.URL, "--store-password-file="+password, "--json", "--expect="+expect)
-	cmd.Stderr = &words
-	out, err := cmd.Output()
-	if json.Valid(out) {
-		c.Audit = out
+	cmd := exec.CommandContext(ctx, filepath.Join(d.dir, "bin", "zone-node"), "audit", "--store="+config.URL, "--store-password-file="+password, "--json="+report, "--expect="+expect)
+	words, err := cmd.CombinedOutput()
+	if b, unread := os.ReadFile(report); unread == nil && json.Valid(b) {
+		c.Audit = b
 	}
 	switch {
 	case err == nil:
 		d.say(fmt.Sprintf("audit: the store has each item once, with %d that must be there and without %d that must not", c.Expected, c.Ended))
 		return nil
 	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 1 && c.Audit != nil:
-		return fmt.Errorf("audit: the store has faults: %s", faultsOf(out))
+		return fmt.Errorf("audit: the store has faults: %s", faultsOf(c.Audit))
 	}
-	return fmt.Errorf("audit: %w: %s", err, lastWords(words.String()))
+	return fmt.Errorf("audit: %w: %s", err, lastWords(string(words)))
 }
 
 // faultsOf lists the first faults of an audit.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/redis/go-redis/v9/logging"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -23,6 +24,7 @@ func main() {
 	// What client libraries grumble while an API server is away is no news here.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
+	logging.Disable() // a store that was killed is no news either
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(start(os.Args[1:]))
 }

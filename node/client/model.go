@@ -40,8 +40,9 @@ type Seen struct {
 	// Appeared is the tick of its appearance.
 	Appeared uint64
 	// Marks counts the marked breaks since it appeared: resets, and full sets that it was sent again in. Between two marks
-	// its stream has no hole and no repeat.
+	// its stream has no hole and no repeat. Resets counts those of them at which its owner had crashed.
 	Marks   int
+	Resets  int
 	Stamina *wire.Stamina
 	// Item is what lies there, if it is an item. Inventory is what the client's own entity carries, by serial, as it was told
 	// last; InventoryTold counts how often that was. One that never carried anything is told nothing.

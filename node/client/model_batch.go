@@ -57,6 +57,9 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	if u.Reset_ || s.stale {
 		s.Marks++
 	}
+	if u.Reset_ {
+		s.Resets++
+	}
 	s.stale, s.Updated = false, m.Tick
 	jump := u.Reset_ || u.Appear
 	slices.SortStableFunc(u.Components, func(a, b *wire.ComponentUpdate) int { return cmp.Compare(b.AgeTicks, a.AgeTicks) }) // as it happened

@@ -37,6 +37,7 @@ type hands struct {
 	doings  map[uint64]doing // by input number
 	doubts  map[uint64]bool  // serials for which a result was not known: they may be gone
 	due     []promise
+	silent  bool     // nothing was told of the inventory since the entity appeared
 	known   sighting // when the entity appeared, and how often its inventory was told since
 }
 
@@ -201,6 +202,7 @@ func (l *ledger) denied(b *bot, d doing, r *wire.InputResult, now time.Time) {
 	}
 	if strings.Contains(r.Detail, "is not carried") {
 		l.violate(b, nil, ItemDenied, fmt.Sprintf("%s of item %d, which the inventory showed: %s", d.action, d.serial, r.Detail))
+		l.doubt(b, d) // told once
 		return
 	}
 	b.hands.due = append(b.hands.due, promise{d.serial, d.count, now, d.sent, fmt.Sprintf("%s of item %d was refused", d.action, d.serial)})
@@ -209,6 +211,10 @@ func (l *ledger) denied(b *bot, d doing, r *wire.InputResult, now time.Time) {
 // unknown: it may be so or not.
 func (l *ledger) unknown(b *bot, d doing, why string) {
 	count(l.counts.Unknown, fmt.Sprintf("%s: %s", d.action, withoutNumbers(why)))
+	l.doubt(b, d)
+}
+
+func (l *ledger) doubt(b *bot, d doing) {
 	for _, serial := range []uint64{d.serial, d.into} {
 		if serial != 0 && d.action != picks {
 			b.hands.doubts[serial] = true
@@ -236,7 +242,8 @@ func (b *bot) inventory(own *client.Seen, now time.Time) {
 		b.hands.known = told
 		b.swarm.items.shows(b, own.Inventory, now)
 	}
-	if own.InventoryTold == 0 && len(b.hands.carried) > 0 && b.spokeAfter(b.appeared) {
+	b.hands.silent = own.InventoryTold == 0
+	if b.hands.silent && len(b.hands.carried) > 0 && b.spokeAfter(b.appeared) {
 		b.swarm.items.shows(b, nil, now)
 	}
 }
@@ -336,6 +343,9 @@ func (l *ledger) finish(all []*bot, now time.Time) {
 	for _, b := range all {
 		if b.client == nil {
 			continue
+		}
+		if b.hands.silent && len(b.hands.carried) > 0 {
+			l.shows(b, nil, now)
 		}
 		l.judge(b, now, true)
 		for number, d := range b.hands.doings {

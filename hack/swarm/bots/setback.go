@@ -24,32 +24,40 @@ const (
 
 // whereabouts is where a bot was when its owner last spoke of it, and what it still had to walk.
 type whereabouts struct {
-	known    bool
-	appeared uint64 // ticks of its gateway, as is updated
-	updated  uint64
-	marks    int
-	walk     motion.Walk
-	heard    time.Time
+	known bool
+	walk  motion.Walk
+	heard time.Time
+	// told is what was known then or later: a full set repeats what was heard before, which is no word of the owner.
+	told told
+}
+
+type told struct {
+	appeared, updated uint64 // ticks of its gateway
+	marks, resets     int
 }
 
 // followed notes what the owner says of the bot's entity. At a mark it holds where the bot is now against where it can have
 // been when the owner crashed: somewhere on its walk since the last word of it.
 func (b *bot) followed(m *client.Model, own *client.Seen, tick uint64, now time.Time) {
-	w := &b.whereabouts
-	if w.known && (w.marks != own.Marks || w.appeared != own.Appeared) {
-		b.fellBack(m.Grid, m.At(own, tick), now)
-	}
-	if w.known && w.updated == own.Updated && w.appeared == own.Appeared && w.marks == own.Marks {
+	w, is := &b.whereabouts, told{own.Appeared, own.Updated, own.Marks, own.Resets}
+	was := w.told
+	marked := was.marks != is.marks || was.appeared != is.appeared
+	if w.known && is == was {
 		return
 	}
-	if w.appeared != own.Appeared || !w.known {
+	if w.known && marked {
+		b.fellBack(m.Grid, m.At(own, tick), now)
+	}
+	if was.appeared != is.appeared {
 		b.appeared = now
 	}
-	walk := own.Walk
-	if own.Updated > own.Since {
-		walk.Ticks(m.Grid, int(min(own.Updated-own.Since, longestWalk)))
+	if w.told = is; w.known && marked && was.resets == is.resets {
+		return
 	}
-	*w = whereabouts{true, own.Appeared, own.Updated, own.Marks, walk, now}
+	w.known, w.heard, w.walk = true, now, own.Walk
+	if own.Updated > own.Since {
+		w.walk.Ticks(m.Grid, int(min(own.Updated-own.Since, longestWalk)))
+	}
 }
 
 // spokeAfter reports whether the owner of the bot's entity has spoken of it more than Grace after a moment, over a stream that

@@ -26,7 +26,7 @@ func main() {
 	defer stop()
 	if err := dispatch(ctx, log, os.Args[1:]); err != nil {
 		log.Error("zone-node ends", "error", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
@@ -37,6 +37,8 @@ func dispatch(ctx context.Context, log *slog.Logger, args []string) error {
 			return serveStore(ctx, args[1:])
 		case "token":
 			return printToken(args[1:])
+		case "audit", "export", "import":
+			return wholeStore(ctx, log, os.Stdout, args)
 		}
 	}
 	cfg, err := parse(args)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spatialcells/spatialcells/node/store/connect"
+	"github.com/spatialcells/spatialcells/node/zone"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -113,18 +114,21 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 	}{
 		"an item with two entities": {
 			func(s shelf) { s.HSet("{e:2}", "i:1", "7 1") },
-			[]Kind{Twice}, []string{"item 1 is in 2 places: with {e:1}, with {e:2}", "remove"},
+			[]Kind{Twice},
+			[]string{"item 1 is in 2 places: with {e:1}, with {e:2}", "HDEL"},
 		},
 		"an item that stayed where it left": {
 			func(s shelf) {
 				s.HSet("{r:1,2}:ground", "i:2", "7 1 90 5 6 0")
 				s.HDel("{e:1}", "counts")
 			},
-			[]Kind{Twice}, []string{"item 2 is in 2 places: with {r:1,2}:ground, leaving {e:1}"},
+			[]Kind{Twice},
+			[]string{"item 2 is in 2 places: with {r:1,2}:ground, leaving {e:1}"},
 		},
 		"an item that arrived where it was refused": {
 			func(s shelf) { s.HSet("{e:2}", "i:4", "7 1") },
-			[]Kind{Twice}, []string{"item 4", "leaving {e:1}, with {e:2}"},
+			[]Kind{Twice},
+			[]string{"item 4", "leaving {e:1}, with {e:2}"},
 		},
 		"an item that is gone":             {func(s shelf) { s.HDel("{r:1,2}:ground", "i:5") }, []Kind{Lost}, []string{"6 items were made and 1 have ended, so there are 5, but 4", "--expect"}},
 		"an item that vanished on its way": {func(s shelf) { s.HDel("{r:1,2}:ground", "i:3") }, []Kind{Lost}, []string{"but 4"}},
@@ -132,7 +136,8 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 		"a whole record gone":              {func(s shelf) { s.Del("{e:1}") }, []Kind{Surplus}, []string{"0 items were made"}},
 		"a movement used twice": {
 			func(s shelf) { s.HSet("{e:2}", "o:103", "6 7 1 r1,2 0 0 0 0", "made", "1") },
-			[]Kind{Movement}, []string{"movement 103 leaves {e:2}, and {r:1,2}:ground remembers that it came from {e:1}"},
+			[]Kind{Movement},
+			[]string{"movement 103 leaves {e:2}, and {r:1,2}:ground remembers that it came from {e:1}"},
 		},
 		"a record of an unknown format":  {func(s shelf) { s.HSet("{e:2}", "format", "9") }, []Kind{Unreadable}, []string{"{e:2}", "format"}},
 		"an item in unreadable words":    {func(s shelf) { s.HSet("{e:1}", "i:1", "7 -1") }, []Kind{Unreadable}, []string{"{e:1}", "i:1"}},
@@ -241,8 +246,8 @@ func TestAWorldThatNeverRestsIsSaidToBeBusy(t *testing.T) {
 			s.HSet(fmt.Sprintf("{e:%d}", next), "moves", "1", "write", "4")
 		}
 	}))
-	if _, err := Run(t.Context(), s.client, Options{Passes: 5, Wait: time.Nanosecond}); !errors.Is(err, ErrBusy) {
-		t.Errorf("got %v", err)
+	if r, err := Run(t.Context(), s.client, Options{Passes: 5, Wait: time.Nanosecond}); r != nil || !errors.Is(err, ErrBusy) {
+		t.Errorf("got %+v, %v", r, err)
 	}
 	if r, err := Run(t.Context(), s.client, Options{Wait: time.Nanosecond}); err != nil || r.Found != 0 || r.Busy < 10 {
 		t.Errorf("got %+v, %v", r, err)
@@ -293,5 +298,89 @@ func TestWhatIsInUseIsReadAtOneInstant(t *testing.T) {
 	}))
 	if r := s.audit(); r.Found != 0 || r.Busy != 2 || reads != 2 {
 		t.Errorf("%d reads, %+v", reads, r)
+	}
+}
+
+// TestFaultsThatAreCertainAreReportedOfABusyWorldToo: what is only met twice is not among them.
+func TestFaultsThatAreCertainAreReportedOfABusyWorldToo(t *testing.T) {
+	s := newShelf(t)
+	s.record(1, "i:5", "7 1").record(2).record(3, "i:6", "7 1").record(4, "o:9", "6 7 1 e5 0 0 0 0").record(6, "format", "8")
+	s.record(7, "i:8", "7 1").record(8, "o:11", "8 7 1 e9 0 0 0 0").record(9)
+	next := 100
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			next++
+			s.record(next)
+		}
+	}))
+	w, err := Read(t.Context(), s.client, Options{Passes: 3, Wait: time.Nanosecond})
+	if !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+	// Item 5 was met with 2 before it went to 1.
+	w.Put(zone.Holder{Entity: 2}, []any{"format", "2", "recoveries", "0", "transfers", "3", "column", "1", "row", "2", "account", "0", "resting", "0", "blob", "b", "i:5", "7 1"})
+	s.HSet("{e:9}", "n:11", "e8 0") // item 8 has arrived since, and gone on to 7
+	r, err := w.proven(t.Context(), s.client)
+	if err != nil || r.Found != 2 || r.Faults[0].Kind != Unreadable || r.Faults[1].Serial != 6 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestATransactionIsBounded: so much is in use that the server would do nothing else for long.
+func TestATransactionIsBounded(t *testing.T) {
+	s := newShelf(t)
+	blob := strings.Repeat("b", 1<<20)
+	for id := range maxTransaction>>20 + 1 {
+		s.record(id+1, "blob", blob)
+	}
+	scans := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			if scans++; scans == 2 {
+				for id := range maxTransaction>>20 + 1 {
+					s.HSet(fmt.Sprintf("{e:%d}", id+1), "moves", "1")
+				}
+			}
+		}
+	}))
+	if r, err := Run(t.Context(), s.client, Options{}); !errors.Is(err, ErrBusy) || scans != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestARecordThatWalksIsFoundWhereItIs: it is in the index of its home at every instant, but not in that of its last one.
+func TestARecordThatWalksIsFoundWhereItIs(t *testing.T) {
+	s := sound(t)
+	looks := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command != "HEXISTS" {
+			return
+		}
+		if looks++; looks > 20 {
+			return
+		}
+		s.HSet(fmt.Sprintf("{r:5,%d}:index", looks), "2", "0 4")
+		s.HSet("{e:2}", "column", "5", "row", fmt.Sprint(looks))
+		s.HDel("{r:1,2}:index", "2")
+		s.HDel(fmt.Sprintf("{r:5,%d}:index", looks-1), "2")
+	}))
+	if r := s.audit(); r.Found != 0 || looks <= 20 {
+		t.Errorf("%d looks, %+v", looks, r)
+	}
+}
+
+// TestARecordThatWasRemovedIsNotTakenForUnchanged: nothing does that but a hand, or a failover.
+func TestARecordThatWasRemovedIsNotTakenForUnchanged(t *testing.T) {
+	s := sound(t)
+	scans := 0
+	s.Server().SetPreHook(hook(func(command string) {
+		if command == "SCAN" {
+			if scans++; scans == 2 {
+				s.Del("{r:1,2}:ground")
+			}
+		}
+	}))
+	if r := s.audit(); r.Grounds != 0 || r.Found == 0 || r.Faults[0].Kind != Lost {
+		t.Errorf("%+v", r)
 	}
 }

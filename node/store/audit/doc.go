@@ -20,8 +20,9 @@
 // Records, indexes and accounts are related by rules of their own, which hold at every instant: what seems to break one is
 // looked at again in one transaction.
 //
-// Bounds: a batch of Options.Batch holders is in memory with its blobs, of the rest about 150 bytes per holder, 16 per item
-// and 64 per open or remembered movement; a transaction has at most 64 MiB. Nothing is written.
+// Bounds: a batch of Options.Batch holders is in memory with its blobs (64 holders of at most 1.5 MiB, a ground has 4 MiB), of
+// the rest about 250 bytes per holder, 24 per item and 64 per open or remembered movement, and each key's name; a transaction
+// has at most 64 MiB. 100 000 records with 2 million items take 200 MiB and 5 s on two cores. Nothing is written.
 //
 // May import store, connect and what these do.
 package audit

@@ -34,7 +34,7 @@ const (
 type Options struct {
 	// Batch bounds how many holders are in memory at once with all they have. Default 64.
 	Batch int
-	// Passes is how often the stamps of all holders are read, at most, until nothing has changed. Default 64.
+	// Passes is how often the stamps of all holders are read, at most, until nothing has changed. Default 256.
 	Passes int
 	// Wait is the time between two passes. Default 50 ms.
 	Wait time.Duration
@@ -52,7 +52,7 @@ func (o Options) withDefaults() Options {
 		o.Batch = 64
 	}
 	if o.Passes <= 0 {
-		o.Passes = 64
+		o.Passes = 256
 	}
 	if o.Wait <= 0 {
 		o.Wait = 50 * time.Millisecond
@@ -78,7 +78,8 @@ func Client(c connect.Config) (redis.UniversalClient, error) {
 	return redis.NewUniversalClient(opts), nil
 }
 
-// Read reads all holders of a store as of one instant, while it is written to. See the package comment.
+// Read reads all holders of a store as of one instant, while it is written to. See the package comment. With ErrBusy the
+// world is what was met, as of no instant.
 func Read(ctx context.Context, client redis.UniversalClient, opts Options) (*World, error) {
 	r := &reader{client: client, options: opts.withDefaults(), world: NewWorld(), inUse: map[zone.Holder]bool{}, told: time.Now()}
 	if err := r.first(ctx); err != nil {
@@ -90,7 +91,6 @@ func Read(ctx context.Context, client redis.UniversalClient, opts Options) (*Wor
 		if err != nil {
 			return nil, err
 		}
-		r.options.Logger.Debug("looked for changes", "pass", pass, "changed", changed, "inUse", len(r.inUse))
 		if changed == 0 {
 			r.world.passes, r.world.busy = pass, len(r.inUse)
 			return r.world, r.deliver(last)
@@ -98,11 +98,19 @@ func Read(ctx context.Context, client redis.UniversalClient, opts Options) (*Wor
 		if err := sleep(ctx, r.options.Wait); err != nil {
 			return nil, err
 		}
-		if last, err = r.transaction(ctx); err != nil {
+		last, err = r.transaction(ctx)
+		if errors.Is(err, ErrBusy) {
+			return r.world, err
+		}
+		if err != nil {
 			return nil, err
 		}
+		if time.Since(r.told) > progressPeriod {
+			r.told = time.Now()
+			r.options.Logger.Info("waiting for a point in time", "pass", pass, "holders", len(r.world.holders), "inUse", len(r.list), "changed", changed)
+		}
 	}
-	return nil, fmt.Errorf("%w (%d holders were in use in %d passes)", ErrBusy, len(r.inUse), r.options.Passes)
+	return r.world, fmt.Errorf("%w (%d holders were in use in %d passes)", ErrBusy, len(r.inUse), r.options.Passes)
 }
 
 type reader struct {

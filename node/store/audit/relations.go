@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,9 +23,17 @@ const (
 	homeTries = 100
 )
 
-// Run reads a store and reports everything that is wrong. An error means that it could not be looked at.
+// Run reads a store and reports everything that is wrong. An error means that it could not be looked at; a report beside
+// it has some faults that were found nevertheless.
 func Run(ctx context.Context, client redis.UniversalClient, opts Options) (*Report, error) {
 	w, err := Read(ctx, client, opts)
+	if w != nil && errors.Is(err, ErrBusy) {
+		r, also := w.proven(ctx, client)
+		if also != nil || r.Found == 0 {
+			return nil, errors.Join(err, also)
+		}
+		return r, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +92,9 @@ func (k *relations) home(ctx context.Context, h zone.Holder, at torus.RegionPos)
 		if err := exec(ctx, pipe); err != nil {
 			return err
 		}
-		v := home.Val()
-		if home.Err() != nil || len(v) != 2 || v[0] == nil || v[1] == nil {
-			return nil // it was removed by hand meanwhile, which the next audit tells
+		v := home.Val() // without values if it was removed by hand meanwhile, which the next audit tells
+		if len(v) != 2 {
+			return nil
 		}
 		now := store.ParseKey(fmt.Sprintf("{r:%v,%v}:index", v[0], v[1]))
 		switch {

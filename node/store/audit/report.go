@@ -127,7 +127,7 @@ func (r *Report) doubles(places []place, order []zone.Holder) int {
 }
 
 func (r *Report) twice(same []place, order []zone.Holder) {
-	f := Fault{Kind: Twice, Serial: same[0].serial, Do: "decide who has it, and remove the other i: or o: field, with counts, by hand while no node has that region; the writes of both holders are in the nodes' logs"}
+	f := Fault{Kind: Twice, Serial: same[0].serial, Do: "stop the nodes; decide who has it, HDEL the i: or o: field at the other one, and its field counts; or restore a backup"}
 	var at []string
 	for _, p := range same[:min(len(same), 8)] {
 		key := store.HolderKey(order[p.holder])
@@ -165,12 +165,12 @@ type Expectation struct {
 func (r *Report) Expect(e Expectation) {
 	for _, serial := range e.Present {
 		if !r.has(serial) {
-			r.fault(Fault{Kind: Missing, Serial: serial, What: fmt.Sprintf("item %d was to be there and is in no place", serial), Do: "look for its serial in the logs of the nodes, and in the last export"})
+			r.fault(Fault{Kind: Missing, Serial: serial, What: fmt.Sprintf("item %d was to be there and is in no place", serial), Do: "look who had it in the last export; restore if it matters"})
 		}
 	}
 	for _, serial := range e.Absent {
 		if r.has(serial) {
-			r.fault(Fault{Kind: Unexpected, Serial: serial, What: fmt.Sprintf("item %d was not to be there and is", serial), Do: "look for its serial in the logs of the nodes: something used up was brought back"})
+			r.fault(Fault{Kind: Unexpected, Serial: serial, What: fmt.Sprintf("item %d was not to be there and is", serial), Do: "something that was used up was brought back: look where it is, and whether a backup was restored"})
 		}
 	}
 }

@@ -127,7 +127,7 @@ type place struct {
 
 // Check reports everything that is wrong with the holders and their items.
 func (w *World) Check() *Report {
-	r := &Report{Passes: w.passes, Busy: w.busy}
+	r := &Report{Passes: w.passes, Busy: w.busy, Faults: []Fault{}}
 	order := w.sorted()
 	var places []place
 	unreadable := 0

@@ -3,7 +3,6 @@ package backup
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -368,64 +367,5 @@ func TestADamagedFileIsNotTaken(t *testing.T) {
 	}
 	if _, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err != nil {
 		t.Errorf("the one that is not damaged: %v", err)
-	}
-}
-
-// TestARestoreOnARealServer is what README.md says under Backups: a file, and the server's own files.
-func TestARestoreOnARealServer(t *testing.T) {
-	s := storetest.NewServer(t)
-	populate(t, s.Addr, 3000)
-	before := dump(t, s.Addr)
-	file := exported(t, s.Addr)
-	s.Run("FLUSHALL")
-	if r, err := Import(t.Context(), to(s.Addr), file, audit.Options{}); err != nil || r.Found != 0 || r.Records != 3002 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	if after := dump(t, s.Addr); len(after) != len(before) {
-		t.Errorf("%d keys, there were %d", len(after), len(before))
-	}
-	s.Kill()
-	s.Start()
-	if r, err := audit.Run(t.Context(), clientOf(t, s.Addr), audit.Options{}); err != nil || r.Found != 0 || r.Records != 3002 {
-		t.Errorf("after the server's death: %+v, %v", r, err)
-	}
-
-	// A point in time of the server's own: the files of its directory, taken after BGREWRITEAOF.
-	s.Run("BGREWRITEAOF")
-	awaitRewrite(t, s.Addr)
-	kept := filepath.Join(t.TempDir(), "kept")
-	if err := os.CopyFS(kept, os.DirFS(s.Dir)); err != nil {
-		t.Fatal(err)
-	}
-	snapshot := dump(t, s.Addr)
-	s.Run("HSET", "{e:1}", "i:77", "1 1")
-	s.Kill()
-	if err := os.RemoveAll(s.Dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(s.Dir, os.DirFS(kept)); err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	if after := dump(t, s.Addr); !maps.Equal(after, snapshot) {
-		t.Errorf("%d keys after the restore, %d before it", len(after), len(snapshot))
-	}
-	if r, err := audit.Run(t.Context(), clientOf(t, s.Addr), audit.Options{}); err != nil || r.Found != 0 {
-		t.Errorf("after the restore: %+v, %v", r, err)
-	}
-}
-
-// awaitRewrite waits until the server has written its append-only file anew.
-func awaitRewrite(t *testing.T, addr string) {
-	t.Helper()
-	c := clientOf(t, addr)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		info := c.Info(context.Background(), "persistence").Val()
-		if strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the file is not written anew: %s", info)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
@@ -265,18 +264,5 @@ func eachEntry(ctx context.Context, file string, do func(n int, e Entry) error) 
 		if err != nil {
 			return nil, err
 		}
-	}
-}
-
-// progress says how far an import is, now and then.
-type progress struct {
-	log  *slog.Logger
-	last time.Time
-}
-
-func (p *progress) tell(what string, n int) {
-	if time.Since(p.last) > 5*time.Second {
-		p.last = time.Now()
-		p.log.Info(what, "lines", n)
 	}
 }

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// Format names what the file is, Version how it is written.
-	Format  = "spatialcells-world"
+	// Format names what the file is.
+	Format = "spatialcells-world"
+	// Version is how it is written.
 	Version = 1
 	// MaxLine bounds a line, in bytes. The largest ground and the largest record need less than half of it.
 	MaxLine = 8 << 20

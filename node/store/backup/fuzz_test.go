@@ -25,13 +25,17 @@ var seeds = []string{
 func FuzzLines(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := newReader(bytes.NewReader(b))
-		if err != nil {
-			return
+		for line := range strings.Lines(s) {
+			f.Add([]byte(line))
 		}
-		readAll(t, r)
+	}
+	header, _, _ := strings.Cut(seeds[0], "\n")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, before := range []string{"", header + "\n"} {
+			if r, err := newReader(io.MultiReader(strings.NewReader(before), bytes.NewReader(b))); err == nil {
+				readAll(t, r)
+			}
+		}
 	})
 }
 

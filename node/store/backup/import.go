@@ -27,6 +27,8 @@ const (
 	maxPipe = 1 << 20
 	// maxFieldsAtOnce bounds the fields of one command.
 	maxFieldsAtOnce = 1000
+	// progressPeriod is the time between two lines about how far it is.
+	progressPeriod = 5 * time.Second
 	// syncTimeout bounds the wait for the server's disk.
 	syncTimeout = 20 * time.Second
 )
@@ -67,7 +69,7 @@ func Import(ctx context.Context, c connect.Config, file string, opts audit.Optio
 	if err := begin(ctx, client, content.sum); err != nil {
 		return nil, err
 	}
-	w := &writer{client: client, content: content, progress: progress{log, time.Now()}}
+	w := &writer{client: client, content: content, log: log, told: time.Now()}
 	if err := w.all(ctx, file); err != nil {
 		return nil, fmt.Errorf("writing the store (begin again with the same file to go on): %w", err)
 	}
@@ -124,19 +126,17 @@ func marked(ctx context.Context, client redis.UniversalClient, sum string) (bool
 
 // finish waits until all is on the disk, names whose store it is, and takes the mark away.
 func finish(ctx context.Context, client redis.UniversalClient, has, was string, log *slog.Logger) error {
-	settle := func() error {
+	settle := func() (onDisk bool, err error) {
 		pipe := client.Pipeline()
 		pipe.Set(ctx, syncKey, "1", 0)
 		synced := pipe.Do(ctx, "WAITAOF", 1, 0, syncTimeout.Milliseconds())
 		if _, err := pipe.Exec(ctx); err != nil && synced.Err() == nil {
-			return fmt.Errorf("waiting for the disk: %w", err)
+			return false, fmt.Errorf("waiting for the disk: %w", err)
 		}
-		if counts, err := synced.Slice(); err != nil || len(counts) < 1 || counts[0] == int64(0) {
-			log.Warn("the store does not say that what was imported is on its disk", "error", err)
-		}
-		return nil
+		counts, err := synced.Slice() // an error: it does not know how to wait, or is forbidden to
+		return err == nil && len(counts) > 0 && counts[0] != int64(0), nil
 	}
-	if err := settle(); err != nil {
+	if _, err := settle(); err != nil {
 		return err
 	}
 	pipe := client.TxPipeline()
@@ -150,16 +150,21 @@ func finish(ctx context.Context, client redis.UniversalClient, has, was string, 
 	if has != "" && has != was {
 		log.Warn("the store keeps its own id, it was another's in the file", "storeID", has, "file", was)
 	}
-	return settle()
+	onDisk, err := settle()
+	if err == nil && !onDisk {
+		log.Warn("the store does not say that what was imported is on its disk")
+	}
+	return err
 }
 
 // writer sends the entries of a file, some at a time. Each may be sent again.
 type writer struct {
-	client   redis.UniversalClient
-	content  *content
-	progress progress
-	pipe     redis.Pipeliner
-	size     int
+	client  redis.UniversalClient
+	content *content
+	log     *slog.Logger
+	told    time.Time
+	pipe    redis.Pipeliner
+	size    int
 }
 
 // all writes fences, directory and indexes first: no record is there that they do not know of.
@@ -167,7 +172,7 @@ func (w *writer) all(ctx context.Context, file string) error {
 	w.pipe = w.client.Pipeline()
 	for _, pass := range []func(context.Context, Entry, store.Key) error{w.before, w.holder} {
 		r, err := eachEntry(ctx, file, func(n int, e Entry) error {
-			w.progress.tell("writing the store", n)
+			w.tell(n)
 			if w.content.last[e.Key] != n || e.Gone() {
 				return nil
 			}
@@ -187,6 +192,14 @@ func (w *writer) all(ctx context.Context, file string) error {
 		}
 	}
 	return nil
+}
+
+// tell says how far it is, now and then.
+func (w *writer) tell(n int) {
+	if time.Since(w.told) > progressPeriod {
+		w.told = time.Now()
+		w.log.Info("writing the store", "line", n, "lines", w.content.counts.Lines)
+	}
 }
 
 // flush sends what has come together, if it is more than so much.

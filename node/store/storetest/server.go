@@ -5,7 +5,9 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +26,8 @@ type Server struct {
 }
 
 // NewServer starts an installed server with an append-only file that is synced with every write. Without one in PATH the
-// test is skipped, and says so.
-func NewServer(t *testing.T) *Server {
+// test is skipped, and says so. Settings, as on its command line, go before those.
+func NewServer(t *testing.T, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, Dir: t.TempDir()}
 	for _, name := range []string{"valkey-server", "redis-server"} {
@@ -49,15 +51,16 @@ func NewServer(t *testing.T) *Server {
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", filepath.Join(s.Dir, "log"),
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
 	}
+	s.args = append(s.args, settings...)
 	s.Start()
 	t.Cleanup(s.Kill)
 	return s
 }
 
-// Start starts it again after Kill, with what is in Dir.
-func (s *Server) Start() {
+// Start starts it again after Kill, with what is in Dir. Settings hold for this time only.
+func (s *Server) Start(settings ...string) {
 	s.t.Helper()
-	s.cmd = exec.Command(s.binary, s.args...)
+	s.cmd = exec.CommandContext(context.Background(), s.binary, slices.Concat(s.args, settings)...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -83,8 +86,37 @@ func (s *Server) Run(args ...any) {
 	}
 }
 
+// AwaitPersistence waits until INFO persistence has all lines.
+func (s *Server) AwaitPersistence(lines ...string) {
+	s.t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer c.Close()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		info := c.Info(context.Background(), "persistence").Val()
+		missing := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(info, line) })
+		if len(missing) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%v not within %s: %s", missing, patience, info)
+		}
+	}
+}
+
+// Tool is the path of a program that comes with the server, such as check-aof. Without it the test is skipped.
+func (s *Server) Tool(name string) string {
+	s.t.Helper()
+	tool := strings.TrimSuffix(filepath.Base(s.binary), "server") + name
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		s.t.Skipf("no %s in PATH", tool)
+	}
+	return path
+}
+
 func (s *Server) listens() bool {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(context.Background(), "tcp", s.Addr)
 	if err != nil {
 		return false
 	}

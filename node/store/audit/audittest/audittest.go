@@ -138,14 +138,14 @@ func (m *mover) move(from, to zone.Holder, item zone.Item, refused bool) {
 	movement := m.number()
 	m.write(from, zone.Change{RemoveItems: []uint64{item.Serial}, AddOut: []zone.OutEntry{{Movement: movement, Item: item, To: to}}})
 	put := zone.Change{AddIn: []zone.InEntry{{Movement: movement, From: from, Void: refused}}}
-	clear := zone.Change{RemoveOut: []uint64{movement}}
+	cleared := zone.Change{RemoveOut: []uint64{movement}}
 	if refused {
-		clear.AddItems = []zone.Held{m.held(from, item)}
+		cleared.AddItems = []zone.Held{m.held(from, item)}
 	} else {
 		put.AddItems = []zone.Held{m.held(to, item)}
 	}
 	m.write(to, put)
-	m.write(from, clear)
+	m.write(from, cleared)
 	m.write(to, zone.Change{RemoveIn: []uint64{movement}})
 }
 
