@@ -6,6 +6,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/client"
 	"github.com/spatialcells/spatialcells/node/torus"
+	"github.com/spatialcells/spatialcells/node/zone"
 )
 
 // hands are two players on both sides of a border, near enough to give each other what they have.
@@ -109,5 +110,74 @@ func TestItemsGoOverABorder(t *testing.T) {
 		t.Fatalf("item %d lies there, not %d", lies.Item.Serial, serial)
 	}
 	h.ok(h.left, pickUp(lies))
+	h.carries(h.left, 1)
+}
+
+// carry digs something up for a player and returns its serial.
+func (h *hands) carry(cl *Client, x int64) uint64 {
+	h.t.Helper()
+	h.ok(cl, digAt(x, 100))
+	lies := h.lying(cl)
+	h.ok(cl, pickUp(lies))
+	h.carries(cl, 1)
+	return lies.Item.Serial
+}
+
+// TestAnItemComesBackThatWasGivenToSomebodyWhoLeft: whoever rests takes nothing in; that this stays so is written to its record
+// before the giver has the item back.
+func TestAnItemComesBackThatWasGivenToSomebodyWhoLeft(t *testing.T) {
+	h := newHands(t)
+	serial, gone := h.carry(h.left, edge-3), h.right.Own().ID
+	h.Logout(h.right)
+	until(t, h.Cluster, 100, "the other player rests", func() bool {
+		r, _ := h.storage.record(gone)
+		return r.Resting
+	})
+	if res := h.do(h.left, giveItem(serial, gone)); res.Code != wire.InputResult_CODE_INVALID {
+		t.Fatalf("given to somebody at rest: %v", res)
+	}
+	h.carries(h.left, 1)
+	if r, _ := h.storage.record(gone); len(r.Contents.Items) != 0 || len(r.Contents.In) != 1 || !r.Contents.In[0].Void {
+		t.Fatalf("the record of who left has %+v", r.Contents)
+	}
+}
+
+// TestAMovementGoesOnAfterItsOwnersDeath: the owner of an item that is out dies before anybody has heard of it; its heir finds
+// the out entry and hands the item over.
+func TestAMovementGoesOnAfterItsOwnersDeath(t *testing.T) {
+	h := newHands(t)
+	serial := h.carry(h.left, edge-3)
+	owner := h.Nodes[0]
+	died := false
+	h.Trap(owner, zone.ItemTaken, 1, parts(0), func() { died = true })
+	h.Send(h.left, giveItem(serial, h.right.Own().ID))
+	until(t, h.Cluster, 100, "the owner dies with the item out", func() bool { return died })
+	session := owner.Session()
+	run(t, h.Cluster, 20)
+	h.Revoke(session, h.Nodes[1])
+	until(t, h.Cluster, 300, "the item has arrived", func() bool { return len(h.right.Own().Inventory) == 1 })
+	if got := h.right.Own().Inventory[0].Serial; got != serial {
+		t.Fatalf("item %d arrived, not %d", got, serial)
+	}
+}
+
+// TestHandsHaveLimits: what is out of reach, not carried or no stack is refused, and costs nothing.
+func TestHandsHaveLimits(t *testing.T) {
+	h := newHands(t)
+	serial := h.carry(h.left, edge-3)
+	for what, in := range map[string]*wire.Input{
+		"dig far away":        digAt(edge+20, 100),
+		"drop of another's":   dropItem(serial + 1),
+		"give to oneself":     giveItem(serial, h.left.Own().ID),
+		"split into nothing":  {Action: &wire.Input_Split{Split: &wire.Split{Serial: serial}}},
+		"merge with itself":   {Action: &wire.Input_Merge{Merge: &wire.Merge{From: serial, Into: serial}}},
+		"use of nothing":      {Action: &wire.Input_Use{Use: &wire.Use{Serial: 1}}},
+		"pick of what is not": {Action: &wire.Input_Pick{Pick: &wire.Pick{Entity: 77, At: &wire.Position{X: uint32(edge), Y: 100}}}},
+		"pick far away":       {Action: &wire.Input_Pick{Pick: &wire.Pick{Entity: 77, At: &wire.Position{X: 5, Y: 100}}}},
+	} {
+		if res := h.do(h.left, in); res.Code != wire.InputResult_CODE_INVALID || res.Detail == "" {
+			t.Errorf("%s: %v", what, res)
+		}
+	}
 	h.carries(h.left, 1)
 }

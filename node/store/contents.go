@@ -26,17 +26,12 @@ func Apply(c *zone.Contents, ch *zone.Change, ground bool) error {
 		return err
 	}
 	after := *c
-	var errs [4]error
-	after.Items, errs[0] = edited(c.Items, ch.RemoveItems, ch.AddItems, serialOf, maxItems(ground))
-	after.Out, errs[1] = edited(c.Out, ch.RemoveOut, ch.AddOut, movementOut, zone.MaxOpen)
-	after.In, errs[2] = edited(c.In, ch.RemoveIn, ch.AddIn, movementIn, zone.MaxRemembered)
-	after.Edits, errs[3] = deepened(c.Edits, ch.Edits)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := after.Apply(ch); err != nil {
 		return err
 	}
-	after.Moves++
-	after.Made += ch.Made
-	after.Ended += ch.Ended
+	if err := checkParts(after, ground); err != nil {
+		return err
+	}
 	*c = after
 	return nil
 }
@@ -66,63 +61,6 @@ func maxItems(ground bool) int {
 		return zone.MaxLying
 	}
 	return zone.MaxHeld
-}
-
-// edited returns a sorted list without some keys and with some values. What is removed has to be there, what is added
-// must not be, unless it was removed. The list itself stays as it is.
-func edited[T any](list []T, remove []uint64, add []T, key func(T) uint64, limit int) ([]T, error) {
-	if len(remove)+len(add) == 0 {
-		return list, nil
-	}
-	if n := len(list) - len(remove) + len(add); n > limit {
-		return nil, fmt.Errorf("%d entries, %d are allowed", n, limit)
-	}
-	remove = slices.Clone(remove)
-	slices.Sort(remove)
-	kept := make([]T, 0, len(list)+len(add))
-	for _, v := range list {
-		if len(remove) > 0 && remove[0] == key(v) {
-			remove = remove[1:]
-			continue
-		}
-		kept = append(kept, v)
-	}
-	if len(remove) > 0 {
-		return nil, fmt.Errorf("%d is to be removed and is not there", remove[0])
-	}
-	kept = append(kept, add...)
-	sortBy(kept, key)
-	if k, twice := repeated(kept, key); twice {
-		return nil, fmt.Errorf("%d is to be added and is there already", k)
-	}
-	return cloned(kept), nil
-}
-
-// deepened returns the edits of a ground with some set. Depths only rise.
-func deepened(list, set []zone.Edit) ([]zone.Edit, error) {
-	if len(set) == 0 {
-		return list, nil
-	}
-	after := slices.Grow(slices.Clone(list), len(set))
-	for _, e := range set {
-		i, found := slices.BinarySearchFunc(after, e, compareEdits)
-		switch {
-		case !found:
-			after = slices.Insert(after, i, e)
-		case e.Depth < after[i].Depth:
-			return nil, fmt.Errorf("column %d,%d would become shallower", e.X, e.Y)
-		default:
-			after[i] = e
-		}
-	}
-	if len(after) > zone.MaxEdits {
-		return nil, fmt.Errorf("%d edits, %d are allowed", len(after), zone.MaxEdits)
-	}
-	return after, nil
-}
-
-func compareEdits(a, b zone.Edit) int {
-	return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
 }
 
 func sortBy[T any](list []T, key func(T) uint64) {
@@ -251,7 +189,7 @@ func checkPosition(p torus.Pos) error {
 
 func checkEdits(edits []zone.Edit) error {
 	for i, e := range edits {
-		if i > 0 && compareEdits(edits[i-1], e) >= 0 {
+		if i > 0 && zone.CompareEdits(edits[i-1], e) >= 0 {
 			return fmt.Errorf("column %d,%d twice", e.X, e.Y)
 		}
 		if err := checkPosition(torus.Pos{X: e.X, Y: e.Y}); err != nil || e.Depth == 0 {
@@ -276,6 +214,6 @@ func sortContents(c zone.Contents) zone.Contents {
 	sortBy(c.Items, serialOf)
 	sortBy(c.Out, movementOut)
 	sortBy(c.In, movementIn)
-	slices.SortFunc(c.Edits, compareEdits)
+	slices.SortFunc(c.Edits, zone.CompareEdits)
 	return c
 }

@@ -3,6 +3,7 @@ package zone
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -105,68 +106,74 @@ const (
 	MaxEdits = 1 << 16
 )
 
-// ErrChange: a change does not fit the contents: what it adds is there, or what it removes is not.
-var ErrChange = errors.New("a change that does not fit what is there")
-
-// Apply carries out a change that fits; on ErrChange nothing has changed. Moves does not rise.
+// Apply carries out a change and counts it in Moves; on an error, which says why it does not fit, nothing has changed. The slices
+// that the contents had before are never written to, so a copy from before stays valid. Limits are not its affair.
 func (c *Contents) Apply(ch *Change) error {
-	next := *c
-	var fits [4]bool
-	next.Items, fits[0] = patch(c.Items, ch.RemoveItems, ch.AddItems, func(h *Held) uint64 { return h.Serial })
-	next.Out, fits[1] = patch(c.Out, ch.RemoveOut, ch.AddOut, func(o *OutEntry) uint64 { return o.Movement })
-	next.In, fits[2] = patch(c.In, ch.RemoveIn, ch.AddIn, func(i *InEntry) uint64 { return i.Movement })
-	next.Edits = setEdits(c.Edits, ch.Edits)
-	fits[3] = len(next.Edits) <= MaxEdits
-	if slices.Contains(fits[:], false) {
-		return ErrChange
+	after := *c
+	var errs [4]error
+	after.Items, errs[0] = edited(c.Items, ch.RemoveItems, ch.AddItems, func(h *Held) uint64 { return h.Serial })
+	after.Out, errs[1] = edited(c.Out, ch.RemoveOut, ch.AddOut, func(o *OutEntry) uint64 { return o.Movement })
+	after.In, errs[2] = edited(c.In, ch.RemoveIn, ch.AddIn, func(i *InEntry) uint64 { return i.Movement })
+	after.Edits, errs[3] = deepened(c.Edits, ch.Edits)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
 	}
-	next.Made, next.Ended = c.Made+ch.Made, c.Ended+ch.Ended
-	*c = next
+	after.Moves++
+	after.Made, after.Ended = c.Made+ch.Made, c.Ended+ch.Ended
+	*c = after
 	return nil
 }
 
-// patch returns a list, sorted by key, without what is removed and with what is added; false if that does not fit. The list
-// itself stays as it is.
-func patch[T any](list []T, remove []uint64, add []T, key func(*T) uint64) ([]T, bool) {
-	if len(remove) == 0 && len(add) == 0 {
-		return list, true
+// edited returns a list, sorted by key, without some keys and with some values. What is removed has to be there, what is added
+// must not be, unless it was removed. The list itself stays as it is.
+func edited[T any](list []T, remove []uint64, add []T, key func(*T) uint64) ([]T, error) {
+	if len(remove)+len(add) == 0 {
+		return list, nil
 	}
 	find := func(in []T, k uint64) (int, bool) {
-		return slices.BinarySearchFunc(in, k, func(x T, k uint64) int { return cmp.Compare(key(&x), k) })
+		return slices.BinarySearchFunc(in, k, func(v T, k uint64) int { return cmp.Compare(key(&v), k) })
 	}
-	next := make([]T, len(list), len(list)+len(add))
-	copy(next, list)
+	after := make([]T, len(list), len(list)+len(add))
+	copy(after, list)
 	for _, k := range remove {
-		i, found := find(next, k)
+		i, found := find(after, k)
 		if !found {
-			return nil, false
+			return nil, fmt.Errorf("%d is to be removed and is not there", k)
 		}
-		next = slices.Delete(next, i, i+1)
+		after = slices.Delete(after, i, i+1)
 	}
-	for _, x := range add {
-		i, found := find(next, key(&x))
-		if found || key(&x) == 0 {
-			return nil, false
-		}
-		next = slices.Insert(next, i, x)
-	}
-	return next, true
-}
-
-func setEdits(list, set []Edit) []Edit {
-	if len(set) == 0 {
-		return list
-	}
-	next := slices.Clone(list)
-	for _, e := range set {
-		i, found := slices.BinarySearchFunc(next, e, compareEdits)
+	for _, v := range add {
+		i, found := find(after, key(&v))
 		if found {
-			next[i] = e
-		} else {
-			next = slices.Insert(next, i, e)
+			return nil, fmt.Errorf("%d is to be added and is there already", key(&v))
 		}
+		after = slices.Insert(after, i, v)
 	}
-	return next
+	if len(after) == 0 {
+		return nil, nil
+	}
+	return after, nil
 }
 
-func compareEdits(a, b Edit) int { return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y)) }
+// deepened returns the edits of a ground with some set. Depths only rise.
+func deepened(list, set []Edit) ([]Edit, error) {
+	if len(set) == 0 {
+		return list, nil
+	}
+	after := slices.Grow(slices.Clone(list), len(set))
+	for _, e := range set {
+		i, found := slices.BinarySearchFunc(after, e, CompareEdits)
+		switch {
+		case !found:
+			after = slices.Insert(after, i, e)
+		case e.Depth < after[i].Depth:
+			return nil, fmt.Errorf("column %d,%d would become shallower", e.X, e.Y)
+		default:
+			after[i] = e
+		}
+	}
+	return after, nil
+}
+
+// CompareEdits orders edits by X, then Y.
+func CompareEdits(a, b Edit) int { return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y)) }

@@ -392,7 +392,6 @@ func (s *sim) applied(h Holder, hd *holding, ch *Change) {
 	if err := hd.Apply(ch); err != nil {
 		panic(fmt.Sprintf("zone: the store took a change of %v that memory does not: %v", h, err))
 	}
-	hd.Moves++
 	s.reportChange(h, ch)
 	for _, e := range ch.AddOut {
 		hd.routes = append(hd.routes, course{movement: e.Movement})

@@ -506,7 +506,7 @@ func (s *sim) dig(h Holder, hd *holding, key lateKey, order *wire.DigOrder) *wir
 		return refusal(errors.New("this ground is elsewhere"))
 	}
 	edit := Edit{X: at.X, Y: at.Y, Depth: 1}
-	if _, dug := slices.BinarySearchFunc(hd.Edits, edit, compareEdits); dug || hd.digging(edit) {
+	if _, dug := slices.BinarySearchFunc(hd.Edits, edit, CompareEdits); dug || hd.digging(edit) {
 		return refusal(errors.New("this place was dug before"))
 	}
 	serial, err := s.ids.Next(s.wall)
@@ -542,7 +542,7 @@ func (hd *holding) remember(t told) {
 func (hd *holding) digging(e Edit) bool {
 	in := func(list []itemWrite) bool {
 		return slices.ContainsFunc(list, func(w itemWrite) bool {
-			return slices.ContainsFunc(w.change.Edits, func(x Edit) bool { return compareEdits(x, e) == 0 })
+			return slices.ContainsFunc(w.change.Edits, func(x Edit) bool { return CompareEdits(x, e) == 0 })
 		})
 	}
 	return in(hd.queue) || in(hd.flight)

@@ -80,6 +80,11 @@ var engineMetrics = append(append(append([]engineMetric{
 	counter("saves_total", "Records written back.", func(s *zone.Stats) uint64 { return s.Saves }),
 	counter("save_conflicts_total", "Saves that the store refused.", func(s *zone.Stats) uint64 { return s.SaveConflicts }),
 	counter("store_retries_total", "Store requests asked again.", func(s *zone.Stats) uint64 { return s.StoreRetries }),
+	gauge("items_open", "Movements of items that are not ended, and writes of them that the store has not answered.", func(s *zone.Stats) int { return s.ItemsOpen }),
+	counter("item_writes_total", "Writes of items sent to the store.", func(s *zone.Stats) uint64 { return s.ItemWrites }),
+	counter("item_conflicts_total", "Writes of items refused because the store had other news, which was taken over.", func(s *zone.Stats) uint64 { return s.ItemConflicts }),
+	counter("item_movements_total", "Items that came from entities here to another holder.", func(s *zone.Stats) uint64 { return s.Movements }),
+	counter("item_movements_refused_total", "Items that went back to entities here.", func(s *zone.Stats) uint64 { return s.MovementsRefused }),
 	counter("recovered_total", "Entities brought back from the store.", func(s *zone.Stats) uint64 { return s.Recovered }),
 }, labelled("crossings_total", "Handoffs over a special place.", "kind", map[string]func(*zone.Stats) uint64{
 	"seam_x": func(s *zone.Stats) uint64 { return s.CrossedSeamX },
