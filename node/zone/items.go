@@ -95,15 +95,13 @@ type Change struct {
 	Made, Ended uint64   // added
 }
 
+// Limits of contents.
 const (
-	// MaxHeld bounds the items of an entity; the ground of a region may have MaxLying.
-	MaxHeld  = game.MaxHeld
-	MaxLying = 4096
-	// MaxOpen bounds the out entries of a holder, and MaxRemembered its in entries.
-	MaxOpen       = 1024
-	MaxRemembered = 4096
-	// MaxEdits bounds the dug columns of one region.
-	MaxEdits = 1 << 16
+	MaxHeld       = game.MaxHeld // items of an entity
+	MaxLying      = 4096         // items on the ground of a region
+	MaxOpen       = 1024         // out entries of a holder
+	MaxRemembered = 4096         // in entries of a holder
+	MaxEdits      = 1 << 16      // dug columns of a region
 )
 
 // Apply carries out a change and counts it in Moves; on an error, which says why it does not fit, nothing has changed. The slices
