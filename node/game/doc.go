@@ -7,5 +7,9 @@
 // An entity acts on another one only by a command, because that may live on another node: Env.Command sends an order, Obey
 // carries it out at the target, Obeyed tells the sender.
 //
-// Here are movement by paths, stamina, chat in earshot, and bestias that follow their master. May import torus, ecs, motion, route and api/wire.
+// Items are moved by the engine (ItemEnv), because none may be lost or doubled: the game says what is to happen, and an input
+// about items has no result before it has happened.
+//
+// Here are movement by paths, stamina, chat in earshot, bestias that follow their master, and items that are dug up, picked up,
+// dropped, given, eaten, split and merged. May import torus, ecs, motion, route and api/wire.
 package game

@@ -8,7 +8,8 @@
 //     owner's session is dead. So no client sees the new owner's state before the old owner's last, and nothing twice.
 //   - A transfer never makes an entity vanish.
 //   - When an owner dies its replicas stay, until the next holder's snapshot says otherwise and nobody else claims them for
-//     HoldTicks.
+//     HoldTicks. The store may still have at another home what the dead had moved: so the owner of the home before must have
+//     spoken since, and somebody for every home that the dead owner spoke for.
 //   - What was never sent, or lost with a stream that broke, is marked: the next update carries Reset.
 //   - What is gone stays gone: news of an older epoch, on a slower stream, do not bring it back.
 //

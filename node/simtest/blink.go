@@ -55,8 +55,7 @@ func (k *checker) stands(cl *Client, t *tracked, since int) bool {
 	if t.shows {
 		return k.lies(t) && cl.surrounds(t.at)
 	}
-	record, _ := k.c.storage.record(t.id) // a node may die before it hears that the store has it at rest
-	return t.rested < since && !record.Resting && cl.surrounds(t.at)
+	return t.rested < since && cl.surrounds(t.at)
 }
 
 // farewell is what a client was told of an entity that went out of its sight in this tick.

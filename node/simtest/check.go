@@ -184,6 +184,14 @@ func (k *checker) track() {
 			}
 		})
 	}
+	for _, t := range k.order {
+		if t.tick == k.c.ticks && t.actor != nil || t.shows {
+			continue
+		}
+		if r, _ := k.c.storage.record(t.id); r.Resting { // who sent it to rest may have died before it heard that it does
+			t.rested = k.c.ticks
+		}
+	}
 }
 
 func (k *checker) see(n *Node, acts bool, e *zone.Entity) {

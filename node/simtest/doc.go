@@ -11,9 +11,10 @@
 //     at once and the store always answers: for scripts and tests that make their own faults.
 //   - Plan is a run before it happens: Generate draws one from a 64-bit seed, Try carries it out, Shrink cuts one that
 //     breaks something down to the few actions that matter.
-//   - The checker (check.go) looks at all nodes, the store and all players after every tick and at every transition that an
+//   - The checker (check.go, blink.go, check_items.go) looks at all nodes, the store and all players after every tick and at every transition that an
 //     engine reports, and asserts the invariants of the design by their numbers:
-//     1 one writer; 2 one copy carries the highest epoch, and nothing is given away that nobody took; 3 inputs and commands
+//     1 one writer; 2 one copy carries the highest epoch, nothing is given away that nobody took, and each item
+//     is in one place; 3 inputs and commands
 //     are executed once and in order, and what is acknowledged was executed; 4 the players' oracles: no blink, double,
 //     teleport, hole or repeat that is not marked; 5 what a player sees is what is there; 7 a node makes no step, and
 //     releases none, after its deadline. Invariant 6, that the seam is nowhere, is the metamorphic test's: one scene on many

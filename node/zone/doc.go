@@ -14,5 +14,12 @@
 //
 // So there is one code path: to the simulation every player and every observer is remote.
 //
+// Items (items.go, sim_items.go, sim_movements.go) are the store's before they are anybody's: what an entity carries and what
+// lies in a region is in memory as the store has it, and changes when a write is answered. A movement is take, put, clear; the
+// input that began it is answered at the end. For items the store is the truth also where it has lost its last writes: what is
+// here is then replaced by what is there, because a copy rewritten from memory could be a second one. For all else of an
+// entity the node that holds it is the truth, and puts it back. A dig is carried out by the owner of the ground, and what
+// comes to light lies there, so both are one write; an item lies in the region of its place, not in the home of who dropped it.
+//
 // May import torus, partition, ecs, interest, ghost, handoff, route, game and api/wire; never a driver.
 package zone
