@@ -1,0 +1,257 @@
+package zone
+
+import (
+	"errors"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
+)
+
+// Orders about items, at their targets.
+
+// itemCommand carries out an order about items. Such an order is not numbered at its target: whoever sends it again meets
+// what came of it, in the contents.
+func (s *sim) itemCommand(h Holder, from string, m *wire.Command, order *wire.Order, answer *wire.CommandAnswer) {
+	hd, key := s.holdingOf(h), lateKey{m.Sender, numberOf(m.Number)}
+	if hd == nil {
+		answer.Code = wire.CommandAnswer_CODE_WAIT
+		return
+	}
+	if hd.late[key] != "" { // it is being carried out
+		hd.late[key] = from
+		answer.Code = wire.CommandAnswer_CODE_WAIT
+		return
+	}
+	res := s.itemOrder(h, hd, key, ecs.EntityID(m.Target), order)
+	if res == nil {
+		if hd.late == nil {
+			hd.late = map[lateKey]string{}
+		}
+		hd.late[key] = from
+	}
+	if res == nil || res == again {
+		answer.Code = wire.CommandAnswer_CODE_WAIT
+		return
+	}
+	answer.Code, answer.Last, answer.Result = wire.CommandAnswer_CODE_DONE, m.Number, encodeOrderResult(res)
+}
+
+// itemOrder returns what came of an order; nil: the store has to decide.
+func (s *sim) itemOrder(h Holder, hd *holding, key lateKey, target ecs.EntityID, order *wire.Order) *wire.OrderResult {
+	switch o := order.GetOrder().(type) {
+	case *wire.Order_Pick:
+		return s.pick(target, h, hd, key, o.Pick)
+	case *wire.Order_Receive:
+		return s.receiveItem(h, hd, key, o.Receive)
+	case *wire.Order_Dig:
+		return s.dig(h, hd, key, o.Dig)
+	}
+	return refusal(errors.New("the ground does not take this order"))
+}
+
+// again is the result of an order that is to come again: it cannot be carried out now.
+var again = &wire.OrderResult{}
+
+// isItemOrder reports whether an order is about items.
+func isItemOrder(order *wire.Order) bool {
+	switch order.GetOrder().(type) {
+	case *wire.Order_Pick, *wire.Order_Receive, *wire.Order_Dig:
+		return true
+	}
+	return false
+}
+
+func refusal(err error) *wire.OrderResult {
+	return &wire.OrderResult{Code: wire.OrderResult_CODE_REFUSED, Detail: err.Error()}
+}
+
+func onItsWay(movement uint64) *wire.OrderResult {
+	return &wire.OrderResult{Code: wire.OrderResult_CODE_OK, Movement: movement}
+}
+
+func granted() *wire.OrderResult { return &wire.OrderResult{Code: wire.OrderResult_CODE_OK} }
+
+// answerLate answers a command whose write has come to an end. res is nil if it was not carried out: the command then is
+// carried out when it comes again.
+func (s *sim) answerLate(h Holder, target uint64, key lateKey, res *wire.OrderResult) {
+	hd := s.holdingOf(h)
+	if hd == nil {
+		return
+	}
+	to, waits := hd.late[key]
+	if !waits {
+		return
+	}
+	delete(hd.late, key)
+	if res == nil {
+		return
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(res)
+	if err != nil {
+		panic("zone: encoding a result: " + err.Error())
+	}
+	a := &wire.CommandAnswer{Sender: key.sender, Target: target, Number: wireNumber(key.number), Code: wire.CommandAnswer_CODE_DONE, Last: wireNumber(key.number), Result: b}
+	if h.OnGround() {
+		a.Region = uint32(s.grid.RegionIndex(h.Region))
+	} else {
+		a.Region = uint32(s.grid.RegionIndex(s.authority.Get(h.Entity).home))
+	}
+	s.send(to, &wire.PeerMessage{Message: &wire.PeerMessage_CommandAnswer{CommandAnswer: a}})
+}
+
+// pick takes an item off the ground, for the sender of the order.
+func (s *sim) pick(id ecs.EntityID, h Holder, hd *holding, key lateKey, order *wire.PickOrder) *wire.OrderResult {
+	if err := s.game.MayPick(id, order); err != nil {
+		return refusal(err)
+	}
+	item := s.game.Lies.Get(id).Item
+	for i := range hd.Out {
+		if o := &hd.Out[i]; o.Item.Serial == item.Serial {
+			if o.To.Entity == ecs.EntityID(key.sender) {
+				return onItsWay(o.Movement) // this was asked before
+			}
+			return refusal(errTaken)
+		}
+	}
+	if hd.spoken(item.Serial) {
+		return refusal(errTaken)
+	}
+	movement, err := s.ids.Next(s.wall)
+	if err != nil || hd.full(true) || len(hd.Out) >= MaxOpen {
+		return refusal(game.ErrNotNow)
+	}
+	at := s.game.Position.Get(id).At
+	entry := OutEntry{Movement: uint64(movement), Item: item, To: Holder{Entity: ecs.EntityID(key.sender)}, Lying: Lying{id, at}}
+	s.change(h, Change{RemoveItems: []uint64{item.Serial}, AddOut: []OutEntry{entry}}, func(ok bool) {
+		if !ok {
+			s.answerLate(h, uint64(id), key, nil)
+			return
+		}
+		s.answerLate(h, uint64(id), key, onItsWay(entry.Movement))
+		s.carry(h, entry.Movement, s.grid.RegionIndexOf(at))
+	})
+	return nil
+}
+
+var errTaken = errors.New("somebody else is taking it")
+
+// receiveItem puts an item into a holder, or remembers that it is refused. Who asks again hears the same.
+func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *wire.OrderResult {
+	item, ok := game.ReadItem(m.Item)
+	from, known := s.holderOf(m.From)
+	if !ok || !known || m.Movement == 0 || from == h {
+		return refusal(errors.New("the item is malformed"))
+	}
+	if in := hd.in(m.Movement); in != nil {
+		why := takenIn(in)
+		s.tellPicked(h.Entity, m.Picked, why)
+		if why != nil {
+			return refusal(why)
+		}
+		return granted()
+	}
+	target := s.holderID(h)
+	entry := InEntry{Movement: m.Movement, From: from}
+	if hd.putting(m.Movement) { // asked again by another command, which is to come again when this is written
+		return again
+	}
+	why := s.mayReceive(h, hd, m)
+	ch := Change{AddIn: []InEntry{entry}}
+	if why == nil {
+		held := Held{Item: item}
+		if h.OnGround() {
+			at, _ := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
+			held.Lying = Lying{ecs.EntityID(m.ShownAs), at}
+		}
+		ch.AddItems = []Held{held}
+	} else {
+		ch.AddIn[0].Void = true
+	}
+	s.change(h, ch, func(ok bool) {
+		switch {
+		case !ok:
+			s.answerLate(h, target, key, nil)
+		case why != nil:
+			s.tellPicked(h.Entity, m.Picked, why)
+			s.answerLate(h, target, key, refusal(why))
+		default:
+			s.tellPicked(h.Entity, m.Picked, nil)
+			s.answerLate(h, target, key, granted())
+		}
+	})
+	return nil
+}
+
+var errNotTaken = errors.New("it was not taken")
+
+func (s *sim) mayReceive(h Holder, hd *holding, m *wire.Receive) error {
+	if !h.OnGround() {
+		return s.game.MayReceive(h.Entity, hd.expected(), m)
+	}
+	at, ok := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
+	switch {
+	case !ok || m.ShownAs == 0 || s.grid.RegionOf(at) != h.Region:
+		return errors.New("this ground is elsewhere")
+	case hd.expected() >= MaxLying:
+		return errors.New("too much lies here already")
+	}
+	return nil
+}
+
+// dig digs the ground and lays down what comes to light, in one write.
+func (s *sim) dig(h Holder, hd *holding, key lateKey, order *wire.DigOrder) *wire.OrderResult {
+	for i := range hd.told {
+		if hd.told[i].key == key {
+			return hd.told[i].result
+		}
+	}
+	at, ok := game.Canonical(s.grid, order.X, order.Y, 0)
+	if !ok || !h.OnGround() || s.grid.RegionOf(at) != h.Region {
+		return refusal(errors.New("this ground is elsewhere"))
+	}
+	edit := Edit{X: at.X, Y: at.Y, Depth: 1}
+	if _, dug := slices.BinarySearchFunc(hd.Edits, edit, CompareEdits); dug || hd.digging(edit) {
+		return refusal(errors.New("this place was dug before"))
+	}
+	serial, err := s.ids.Next(s.wall)
+	shown, err2 := s.ids.Next(s.wall)
+	if errors.Join(err, err2) != nil || hd.full(true) || hd.expected() >= MaxLying || len(hd.Edits) >= MaxEdits {
+		return refusal(game.ErrNotNow)
+	}
+	kind, count := game.DigYield(s.grid, at)
+	yield := Held{Item{Serial: uint64(serial), Kind: kind, Count: count}, Lying{shown, at}}
+	s.change(h, Change{Edits: []Edit{edit}, AddItems: []Held{yield}, Made: 1}, func(ok bool) {
+		if !ok {
+			s.answerLate(h, s.holderID(h), key, nil)
+			return
+		}
+		if hd := s.holdingOf(h); hd != nil {
+			hd.remember(told{key, granted()})
+		}
+		s.answerLate(h, s.holderID(h), key, granted())
+	})
+	return nil
+}
+
+func (hd *holding) remember(t told) {
+	if len(hd.told) < toldResults {
+		hd.told = append(hd.told, t)
+		return
+	}
+	hd.told[hd.next] = t
+	hd.next = (hd.next + 1) % toldResults
+}
+
+// digging reports whether a column is being dug.
+func (hd *holding) digging(e Edit) bool {
+	in := func(list []itemWrite) bool {
+		return slices.ContainsFunc(list, func(w itemWrite) bool {
+			return slices.ContainsFunc(w.change.Edits, func(x Edit) bool { return CompareEdits(x, e) == 0 })
+		})
+	}
+	return in(hd.queue) || in(hd.flight)
+}
