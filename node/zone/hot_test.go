@@ -1,8 +1,11 @@
 package zone
 
 import (
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
@@ -119,4 +122,68 @@ func BenchmarkTick(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(walkers), "ns/walker")
 		})
 	}
+}
+
+// BenchmarkWriteBehind is what it costs to write 2000 walking players back to the store, each every 5 s: the share of a tick's
+// 50 ms, and of what the tick costs without. Both worlds are stepped in turn, and the thread's own time counts.
+func BenchmarkWriteBehind(b *testing.B) {
+	const walkers, ticks = 2000, 10 * saveTicks
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	with, without := crowd(b, walkers), crowd(b, walkers)
+	with.behind()
+	var cost, base time.Duration
+	var out *Outbox
+	for i := range ticks {
+		if i%500 == 0 {
+			with.walkOn()
+			without.walkOn()
+		}
+		var answers []StoreAnswer
+		if out != nil {
+			answers = saved(out)
+		}
+		start := threadTime(b)
+		out = with.step(b, &Inbox{Store: answers})
+		middle := threadTime(b)
+		without.step(b, &Inbox{})
+		cost, base = cost+middle-start, base+threadTime(b)-middle
+	}
+	if with.stats.Saves < 8*walkers || without.stats.Saves != 0 {
+		b.Fatalf("%d saves of %d walkers in 50 s, and %d where there are none", with.stats.Saves, walkers, without.stats.Saves)
+	}
+	for b.Loop() { //nolint:revive // 50 s of both worlds are behind
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(100*float64(cost-base)/float64(ticks*int64(TickDuration)), "%of50ms")
+	b.ReportMetric(100*float64(cost-base)/float64(base), "%oftick")
+}
+
+// threadTime is the CPU time of this thread.
+func threadTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// behind makes the store know all walkers, whose saves fall due one after the other.
+func (e *Engine) behind() {
+	var ids []ecs.EntityID
+	for id := range e.sim.mine.Each {
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		e.sim.saving.Set(id, saving{claimed: true, next: e.tick + int64(id)%saveTicks})
+	}
+}
+
+// saved answers what a step has asked of the store.
+func saved(out *Outbox) (answers []StoreAnswer) {
+	for _, r := range out.Store {
+		answers = append(answers, StoreAnswer{ID: r.ID, Op: r.Op, Code: StoreOK})
+	}
+	return answers
 }
