@@ -110,6 +110,9 @@ func TestAWorldThatIsImportedIsTheOneThatWasExported(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the file: %v, %v", info, err)
 	}
+	if _, err := Export(t.Context(), to(from.Addr()), file, Header{}, audit.Options{}); err == nil {
+		t.Error("it is written over")
+	}
 	r, err := Import(t.Context(), to(into.Addr()), file, audit.Options{})
 	if err != nil || r.Found != 0 || r.Records != 702 || r.Items != 704 || r.Fences != 1 || r.Tokens != 1 {
 		t.Fatalf("%+v, %v", r, err)
@@ -163,13 +166,13 @@ func TestAnImportTakesAnEmptyStoreOnly(t *testing.T) {
 
 func TestAnImportThatWasBrokenOffGoesOn(t *testing.T) {
 	from, into := miniredis.RunT(t), miniredis.RunT(t)
-	populate(t, from.Addr(), 1500)
+	populate(t, from.Addr(), 700)
 	file := exported(t, from.Addr())
 	whole := miniredis.RunT(t)
 	if _, err := Import(t.Context(), to(whole.Addr()), file, audit.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []int{1, 3, 900, 1600, 2800, 3500} {
+	for _, at := range []int{1, 3, 500, 900, 1300} {
 		into.FlushAll()
 		left := at
 		into.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
@@ -182,14 +185,14 @@ func TestAnImportThatWasBrokenOffGoesOn(t *testing.T) {
 			p.WriteError("OOM enough")
 			return true
 		})
-		if _, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err == nil && left <= 0 {
+		if _, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err == nil {
 			t.Errorf("after %d writes: it is through", at)
 		}
 		into.Server().SetPreHook(nil)
-		if !into.Exists(marker) && at > 1 && left <= 0 {
+		if !into.Exists(marker) && at > 1 {
 			t.Errorf("after %d writes: nothing says that the import is not through", at)
 		}
-		if _, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err != nil && left <= 0 {
+		if _, err := Import(t.Context(), to(into.Addr()), file, audit.Options{}); err != nil {
 			t.Errorf("after %d writes: %v", at, err)
 		}
 		if !maps.Equal(dump(t, into.Addr()), dump(t, whole.Addr())) {
