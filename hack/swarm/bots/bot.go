@@ -138,7 +138,7 @@ func (b *bot) token(context.Context) (string, error) {
 func (b *bot) look(now time.Time) {
 	b.stats = b.client.Stats()
 	b.connected = b.client.Connected()
-	b.relogged()
+	b.relogged(now)
 	b.client.Do(func(m *client.Model, tick uint64) {
 		b.results(m.TakeResults(), now)
 		b.listen(m.TakeHeard())
@@ -150,7 +150,7 @@ func (b *bot) look(now time.Time) {
 		}
 		b.watchAcks(m.Acked(), now)
 		if m.Acked() > 0 {
-			b.swarm.items.unanswered(b, m.Acked()) // their results would have come
+			b.swarm.items.unanswered(b, m.Acked(), now) // their results would have come
 		}
 		if m.Welcome != nil {
 			b.node = m.Welcome.Node
@@ -183,13 +183,13 @@ func (b *bot) look(now time.Time) {
 func (b *bot) hears(now time.Time) bool { return now.Sub(b.stats.Batch) < 4*time.Second }
 
 // relogged: after a fresh login numbers of inputs start anew, and what was unanswered is gone.
-func (b *bot) relogged() {
+func (b *bot) relogged(now time.Time) {
 	if b.stats.Logins == b.logins {
 		return
 	}
 	if b.logins > 0 {
 		b.breaks++
-		b.swarm.items.unanswered(b, 0)
+		b.swarm.items.unanswered(b, 0, now)
 	}
 	b.logins = b.stats.Logins
 	b.saying, b.walking, b.acked = map[uint64]int{}, false, 0

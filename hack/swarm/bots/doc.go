@@ -23,7 +23,8 @@
 //
 // Of a crash of its owner:
 //
-//   - setback: a bot stands more than 5 s of walking behind where it can have been (Swarm.StoreAway adds to it).
+//   - setback: a bot stands more than 5 s of walking behind where it can have been, or walks to where it was going more than
+//     5 s before (Swarm.StoreAway adds to that).
 //
 // Of items (Options.Tinker), which no crash may undo:
 //

@@ -34,15 +34,15 @@ const (
 // hands are what one bot carries and does.
 type hands struct {
 	carried map[uint64]*wire.Item
-	doings  map[uint64]doing // by input number
-	doubts  map[uint64]bool  // serials for which a result was not known: they may be gone
+	doings  map[uint64]doing     // by input number
+	doubts  map[uint64]time.Time // since when it is not known what came of an input about a serial
 	due     []promise
 	silent  bool     // nothing was told of the inventory since the entity appeared
 	known   sighting // when the entity appeared, and how often its inventory was told since
 }
 
 func newHands() hands {
-	return hands{carried: map[uint64]*wire.Item{}, doings: map[uint64]doing{}, doubts: map[uint64]bool{}}
+	return hands{carried: map[uint64]*wire.Item{}, doings: map[uint64]doing{}, doubts: map[uint64]time.Time{}}
 }
 
 // promise is what an inventory must show soon, because a result says so.
@@ -54,8 +54,24 @@ type promise struct {
 	why    string
 }
 
-// busy reports whether something is being done with an item.
+// decided is after how long an input whose result is not known has had its effect, or will have none: nodes and store are back.
+const decided = time.Minute
+
+// settleDoubts forgets what has been decided meanwhile.
+func (h *hands) settleDoubts(now time.Time) {
+	maps.DeleteFunc(h.doubts, func(_ uint64, since time.Time) bool { return now.Sub(since) > decided })
+}
+
+func (h *hands) doubtful(serial uint64) bool {
+	_, is := h.doubts[serial]
+	return is
+}
+
+// busy reports whether something is being done with an item, as far as is known.
 func (h *hands) busy(serial uint64) bool {
+	if h.doubtful(serial) {
+		return true
+	}
 	for _, d := range h.doings {
 		if serial != 0 && (d.serial == serial || d.into == serial) {
 			return true
@@ -145,7 +161,7 @@ func (l *ledger) answered(b *bot, r *wire.InputResult, now time.Time) bool {
 		l.counts.Done[string(d.action)]++
 		l.done(b, d, now)
 	case wire.InputResult_CODE_UNAVAILABLE:
-		l.unknown(b, d, r.Detail)
+		l.unknown(b, d, r.Detail, now)
 	default:
 		count(l.counts.Refused, fmt.Sprintf("%s: %v: %s", d.action, r.Code, withoutNumbers(r.Detail)))
 		l.denied(b, d, r, now)
@@ -155,9 +171,6 @@ func (l *ledger) answered(b *bot, r *wire.InputResult, now time.Time) bool {
 
 // done: it is so in the store, and will be shown.
 func (l *ledger) done(b *bot, d doing, now time.Time) {
-	for _, serial := range []uint64{d.serial, d.into} {
-		delete(b.hands.doubts, serial)
-	}
 	switch d.action {
 	case picks:
 		l.expect(b, d, now, d.serial, d.count)
@@ -197,27 +210,28 @@ func (l *ledger) expect(b *bot, d doing, now time.Time, serial uint64, count uin
 
 // denied: it is not so. What was carried is still.
 func (l *ledger) denied(b *bot, d doing, r *wire.InputResult, now time.Time) {
-	if d.action == digs || d.action == picks || b.hands.doubts[d.serial] || b.hands.doubts[d.into] {
+	if d.action == digs || d.action == picks || b.hands.doubtful(d.serial) || b.hands.doubtful(d.into) {
 		return
 	}
 	if strings.Contains(r.Detail, "is not carried") {
 		l.violate(b, nil, ItemDenied, fmt.Sprintf("%s of item %d, which the inventory showed: %s", d.action, d.serial, r.Detail))
-		l.doubt(b, d) // told once
+		l.doubt(b, d, now) // told once
 		return
 	}
 	b.hands.due = append(b.hands.due, promise{d.serial, d.count, now, d.sent, fmt.Sprintf("%s of item %d was refused", d.action, d.serial)})
 }
 
 // unknown: it may be so or not.
-func (l *ledger) unknown(b *bot, d doing, why string) {
+func (l *ledger) unknown(b *bot, d doing, why string, now time.Time) {
 	count(l.counts.Unknown, fmt.Sprintf("%s: %s", d.action, withoutNumbers(why)))
-	l.doubt(b, d)
+	l.doubt(b, d, now)
 }
 
-func (l *ledger) doubt(b *bot, d doing) {
+// doubt: items that it was about are left alone, and may be gone.
+func (l *ledger) doubt(b *bot, d doing, now time.Time) {
 	for _, serial := range []uint64{d.serial, d.into} {
 		if serial != 0 && d.action != picks {
-			b.hands.doubts[serial] = true
+			b.hands.doubts[serial] = now
 		}
 	}
 	if d.action == uses || d.action == merges {
@@ -226,11 +240,11 @@ func (l *ledger) doubt(b *bot, d doing) {
 }
 
 // unanswered: the results up to a number were lost with a connection; 0: all of them, with the session.
-func (l *ledger) unanswered(b *bot, upTo uint64) {
+func (l *ledger) unanswered(b *bot, upTo uint64, now time.Time) {
 	for number, d := range b.hands.doings {
 		if upTo == 0 || number <= upTo {
 			delete(b.hands.doings, number)
-			l.unknown(b, d, "its result was lost with a connection")
+			l.unknown(b, d, "its result was lost with a connection", now)
 		}
 	}
 }
@@ -282,7 +296,7 @@ func (h *hands) explains(serial uint64) bool {
 			return true
 		}
 	}
-	return h.doubts[serial] || slices.ContainsFunc(h.due, func(p promise) bool { return p.serial == serial && p.count == 0 })
+	return h.doubtful(serial) || slices.ContainsFunc(h.due, func(p promise) bool { return p.serial == serial && p.count == 0 })
 }
 
 // consider notes since when it is wrong how an item is shown.
@@ -299,6 +313,7 @@ func (l *ledger) consider(serial uint64, e *entry, now time.Time) {
 
 // judge reports what has been wrong for long enough. final: the world is at rest, so everything has been told.
 func (l *ledger) judge(b *bot, now time.Time, final bool) {
+	b.hands.settleDoubts(now)
 	kept := b.hands.due[:0]
 	for _, p := range b.hands.due {
 		item, e := b.hands.carried[p.serial], l.entry(p.serial)
@@ -351,7 +366,7 @@ func (l *ledger) finish(all []*bot, now time.Time) {
 		for number, d := range b.hands.doings {
 			l.violate(b, nil, ItemUnanswered, fmt.Sprintf("%s of item %d, input %d, was sent %v ago", d.action, d.serial, number, now.Sub(d.sent).Round(time.Second)))
 		}
-		l.unanswered(b, 0)
+		l.unanswered(b, 0, now)
 	}
 	l.judgeAll(now, true)
 }

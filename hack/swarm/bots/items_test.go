@@ -163,11 +163,19 @@ func TestWhatIsNotKnownMayGoEitherWay(t *testing.T) {
 	x.shows(x.a, 7, 8, 9)
 	x.told(x.a, x.does(x.a, doing{action: uses, serial: 7, count: 1}), wire.InputResult_CODE_UNAVAILABLE, "away")
 	x.does(x.a, doing{action: drops, serial: 8, count: 1})
-	x.swarm.items.unanswered(x.a, 0) // a fresh login
+	x.swarm.items.unanswered(x.a, 0, x.now) // a fresh login
 	x.shows(x.a, 9)
-	x.later(time.Minute)
+	if x.shows(x.a, 8, 9); len(x.a.hands.idle()) != 1 {
+		t.Error("what is not decided is touched")
+	}
+	x.shows(x.a, 9)
+	x.later(decided)
 	x.want()
 	x.expects([]uint64{8, 9}, nil)
+	x.shows(x.a, 8, 9)
+	x.later(decided)
+	x.shows(x.a, 9)
+	x.want(ItemGone)
 }
 
 func TestAnItemThatWasMergedAwayAndIsBackIsUndone(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
-// Setback: after a crash of its owner a bot stands further back than 5 s of walking.
+// Setback: after a crash of its owner a bot goes on from more than 5 s before.
 const Setback client.ViolationKind = "setback"
 
 const (
@@ -27,6 +27,9 @@ type whereabouts struct {
 	known bool
 	walk  motion.Walk
 	heard time.Time
+	// goal is where it leads, since a time.
+	goal  torus.Pos
+	since time.Time
 	// told is what was known then or later: a full set repeats what was heard before, which is no word of the owner.
 	told told
 }
@@ -47,12 +50,18 @@ func (b *bot) followed(m *client.Model, own *client.Seen, tick uint64, now time.
 	}
 	if w.known && marked {
 		b.fellBack(m.Grid, m.At(own, tick), now)
+		if was.resets != is.resets {
+			b.forgot(goalOf(own.Walk), now)
+		}
 	}
 	if was.appeared != is.appeared {
 		b.appeared = now
 	}
 	if w.told = is; w.known && marked && was.resets == is.resets {
 		return
+	}
+	if goal := goalOf(own.Walk); !w.known || goal != w.goal {
+		w.goal, w.since = goal, now
 	}
 	w.known, w.heard, w.walk = true, now, own.Walk
 	if own.Updated > own.Since {
@@ -70,6 +79,25 @@ func (b *bot) spokeAfter(moment time.Time) bool {
 		moment = later(moment, t)
 	}
 	return b.whereabouts.heard.Sub(moment) > Grace
+}
+
+// goalOf is where a walk leads.
+func goalOf(w motion.Walk) torus.Pos {
+	if n := len(w.Waypoints); n > 0 {
+		return torus.Pos{X: w.Waypoints[n-1].X, Y: w.Waypoints[n-1].Y}
+	}
+	return torus.Pos{X: w.At.X, Y: w.At.Y}
+}
+
+// forgot holds the walk after a crash against when the bot had set out on the one before it: who turned back walks over the same
+// places again, so where it stands does not tell from when that is.
+func (b *bot) forgot(goal torus.Pos, now time.Time) {
+	w := &b.whereabouts
+	back, allowed := w.heard.Sub(w.since), undone+b.swarm.storeAway(w.heard.Add(-undone), now)+Grace
+	if goal != w.goal && back > allowed {
+		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it walks to %v again, and was on its way to %v for %v when it was heard of last; %v may be undone",
+			goal, w.goal, back.Round(time.Millisecond), allowed))
+	}
 }
 
 func (b *bot) fellBack(g torus.Grid, at torus.Pos, now time.Time) {

@@ -46,3 +46,33 @@ func TestACrashUndoesFiveSecondsOfAWalk(t *testing.T) {
 		}
 	}
 }
+
+// TestACrashUndoesNoTurnOfMoreThanFiveSecondsAgo: a bot that walked east has turned west.
+func TestACrashUndoesNoTurnOfMoreThanFiveSecondsAgo(t *testing.T) {
+	g := grid(t, 4, 4, 15)
+	start := time.Unix(1000, 0)
+	walk := func(x, goal int64) motion.Walk {
+		return motion.Walk{At: torus.Pos{X: x, Y: 500}, Speed: motion.DefaultSpeed, Waypoints: []torus.Pos{{X: goal, Y: 500}}}
+	}
+	for name, c := range map[string]struct {
+		west  time.Duration // for how long it was seen walking west
+		again int64         // where it walks after the crash
+		want  int
+	}{
+		"on its way west":       {8 * time.Second, 400, 0},
+		"it turned just before": {6 * time.Second, 560, 0},
+		"it turned long before": {7 * time.Second, 560, 1},
+	} {
+		s := &Swarm{kinds: map[client.ViolationKind]int{}, opts: Options{Grid: g}}
+		b := &bot{swarm: s, hands: newHands()}
+		m := &client.Model{Grid: g}
+		b.followed(m, &client.Seen{Walk: walk(550, 560)}, 0, start)
+		b.followed(m, &client.Seen{Walk: walk(560, 400), Since: 100, Updated: 100}, 100, start.Add(5*time.Second))
+		heard := start.Add(5*time.Second + c.west)
+		b.followed(m, &client.Seen{Walk: walk(560-c.west.Milliseconds()/250, 400), Since: 200, Updated: 200}, 200, heard)
+		b.followed(m, &client.Seen{Marks: 1, Resets: 1, Walk: walk(550, c.again), Since: 300, Updated: 300}, 300, heard.Add(2*time.Second))
+		if s.count.violations != c.want {
+			t.Errorf("%s: %d violations: %v", name, s.count.violations, s.kept)
+		}
+	}
+}

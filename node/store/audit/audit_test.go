@@ -151,6 +151,7 @@ func TestEachFaultIsFoundAndSaysWhereItIs(t *testing.T) {
 		"an index entry of nonsense":     {func(s shelf) { s.HSet("{r:1,2}:index", "5", "x") }, []Kind{Unreadable}, []string{"{r:1,2}:index", `"5"`}},
 		"an index of another type":       {func(s shelf) { s.Set("{r:4,4}:index", "x") }, []Kind{Unreadable}, []string{"{r:4,4}:index"}},
 		"a fence of nonsense":            {func(s shelf) { s.Set("{r:1,2}:fence", "-1") }, []Kind{Unreadable}, []string{"{r:1,2}:fence", `"-1"`}},
+		"a fence above all":              {func(s shelf) { s.Set("{r:1,2}:fence", "9007199254740992") }, []Kind{Unreadable}, []string{"{r:1,2}:fence"}},
 		"a fence of another type":        {func(s shelf) { s.HSet("{r:4,4}:fence", "a", "b") }, []Kind{Unreadable}, []string{"{r:4,4}:fence"}},
 		"an account of another master":   {func(s shelf) { s.HSet("{a:8}", "master", "1") }, []Kind{Account, Account}, []string{"{e:2}", "{a:8}", "names entity 1"}},
 		"an account without a master":    {func(s shelf) { s.HDel("{a:8}", "master") }, []Kind{Account}, []string{"{e:2}", "names none"}},
@@ -193,6 +194,14 @@ func TestWhatIsExpectedIsComparedWithWhatIsThere(t *testing.T) {
 	r.Expect(Expectation{Present: []uint64{10}, Absent: []uint64{2}})
 	if r.Found != 2 || r.Faults[0].Kind != Missing || r.Faults[0].Serial != 10 || r.Faults[1].Kind != Unexpected || r.Faults[1].Serial != 2 {
 		t.Errorf("faults %v", r.Faults)
+	}
+}
+
+func TestAMasterThatWasGivenUpIsUnderWay(t *testing.T) {
+	s := sound(t)
+	s.HSet("{a:7}", "master", "3")
+	if r := s.audit(); r.Found != 0 || r.Underway != 2 {
+		t.Errorf("%+v", r)
 	}
 }
 

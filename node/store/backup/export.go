@@ -21,8 +21,12 @@ import (
 var ErrFaults = errors.New("the auditor found faults")
 
 // Export writes the world in a store to a file, reads that again and returns what the auditor finds in it. A file with
-// faults in its items is kept, with ErrFaults: it is what the store had. On every other error there is no file.
+// faults in its items is kept, with ErrFaults: it is what the store had. On every other error there is no file. One that is
+// there is not written over.
 func Export(ctx context.Context, c connect.Config, file string, h Header, opts audit.Options) (*audit.Report, error) {
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("file %s is there already, or can not be made: choose another name", file), err)
+	}
 	report, err := connect.Inspect(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the store: %w", err)

@@ -140,7 +140,7 @@ func finish(ctx context.Context, client redis.UniversalClient, has, was string, 
 		return err
 	}
 	pipe := client.TxPipeline()
-	if has == "" && was != "" {
+	if was != "" {
 		pipe.SetNX(ctx, connect.Key, was, 0)
 	}
 	pipe.Del(ctx, marker)
