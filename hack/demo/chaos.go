@@ -213,8 +213,8 @@ func (d *demo) progress(ctx context.Context, c *chaos) {
 		d.mu.Lock()
 		kills, stores := total(c.Kills), len(c.StoreKills)
 		d.mu.Unlock()
-		d.say(fmt.Sprintf("killed %d nodes, %d stores | players %s, %d of %d connected | handoffs %.0f | item inputs %d done, %d unknown; items %d, ended %d | crossings %d | back at most %d m | violations %d",
-			kills, stores, players(d.watch, d.known()), r.Connected, r.Bots, sumOf(d.watch), total(r.Items.Done), total(r.Items.Unknown), r.Items.Known, r.Items.Ended, r.Crossings, r.Setback, r.ViolationCount))
+		d.say(fmt.Sprintf("killed %d nodes, %d stores | players %s, %d of %d connected | handoffs %.0f | item inputs %d done, %d unknown; items %d, ended %d | crossings %d | back at most %d m, %.1f s | violations %d",
+			kills, stores, players(d.watch, d.known()), r.Connected, r.Bots, sumOf(d.watch), total(r.Items.Done), total(r.Items.Unknown), r.Items.Known, r.Items.Ended, r.Crossings, r.Setback, time.Duration(r.Undone).Seconds(), r.ViolationCount))
 	}
 }
 
@@ -351,7 +351,7 @@ func (c *chaos) String() string {
 	for _, s := range c.StoreKills {
 		fmt.Fprintf(&b, " %.1f s", time.Duration(s).Seconds())
 	}
-	fmt.Fprintf(&b, "\nat rest     %.1f s after the bots had stopped; a crash took them back %d m at most\n", time.Duration(c.Settled).Seconds(), c.Swarm.Setback)
+	fmt.Fprintf(&b, "\nat rest     %.1f s after the bots had stopped; a crash took them back %d m at most, and %.1f s\n", time.Duration(c.Settled).Seconds(), c.Swarm.Setback, time.Duration(c.Swarm.Undone).Seconds())
 	fmt.Fprintf(&b, "audited     %d items that must be there, %d that must not\n", c.Expected, c.Ended)
 	b.WriteString(c.Swarm.Summary())
 	if len(c.Failed) == 0 {

@@ -23,8 +23,8 @@
 //
 // Of a crash of its owner:
 //
-//   - setback: a bot stands more than 5 s of walking behind where it can have been, or walks to where it was going more than
-//     5 s before (Swarm.StoreAway adds to that).
+//   - setback: a bot stands more than 5 s of walking behind where it can have been, or where it was more than 5 s before
+//     it was heard of last (Swarm.StoreAway adds to that).
 //
 // Of items (Options.Tinker), which no crash may undo:
 //

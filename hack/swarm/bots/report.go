@@ -85,9 +85,11 @@ type Report struct {
 	LateLegs int `json:"lateLegs"`
 	Starved  int `json:"starved"`
 
-	// Items is what was done with items, Setback the furthest, in metres, that a crash took a bot back.
+	// Items is what was done with items. Setback is the furthest, in metres, that a crash took a bot back, and Undone the longest
+	// time of a walk that can be shown to have been undone.
 	Items   ItemCounts `json:"items"`
 	Setback int64      `json:"setbackMetres"`
+	Undone  Seconds    `json:"undoneSeconds"`
 	// Restless are the bots of which something was on its way still when the time to rest was over.
 	Restless int `json:"restless"`
 
@@ -119,7 +121,7 @@ func (s *Swarm) Report() Report {
 		Said: c.said, Heard: c.heard, Crossings: c.crossings, SeamX: c.seamX, SeamY: c.seamY, Resyncs: c.resyncs, ExcusedRefusals: c.excusedRefusals, LateLegs: c.lateLegs,
 		Starved: c.starved, ViolationCount: c.violations, Kinds: maps.Clone(s.kinds), Violations: slices.Clone(s.kept),
 	}
-	r.Items, r.Setback, r.Restless = s.items.report(), c.setback, s.restless
+	r.Items, r.Setback, r.Undone, r.Restless = s.items.report(), c.setback, Seconds(max(c.undone, 0)), s.restless
 	for _, b := range s.bots {
 		r.add(b)
 	}

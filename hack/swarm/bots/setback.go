@@ -20,6 +20,8 @@ const (
 	walkingSpeed = 4
 	// longestWalk bounds how far a walk is followed that nothing was heard of, in ticks: 2 min.
 	longestWalk = 2400
+	// trailLength is how many places of its walk a bot remembers: half a minute of walking and more.
+	trailLength = 256
 )
 
 // whereabouts is where a bot was when its owner last spoke of it, and what it still had to walk.
@@ -27,11 +29,16 @@ type whereabouts struct {
 	known bool
 	walk  motion.Walk
 	heard time.Time
-	// goal is where it leads, since a time.
-	goal  torus.Pos
-	since time.Time
+	// trail is where it was, the last place last.
+	trail []footprint
 	// told is what was known then or later: a full set repeats what was heard before, which is no word of the owner.
 	told told
+}
+
+// footprint is when a bot left a place.
+type footprint struct {
+	at   torus.Pos
+	when time.Time
 }
 
 type told struct {
@@ -45,13 +52,17 @@ func (b *bot) followed(m *client.Model, own *client.Seen, tick uint64, now time.
 	w, is := &b.whereabouts, told{own.Appeared, own.Updated, own.Marks, own.Resets}
 	was := w.told
 	marked := was.marks != is.marks || was.appeared != is.appeared
+	if !marked {
+		w.passed(m.At(own, tick), now)
+	}
 	if w.known && is == was {
 		return
 	}
 	if w.known && marked {
 		b.fellBack(m.Grid, m.At(own, tick), now)
 		if was.resets != is.resets {
-			b.forgot(goalOf(own.Walk), now)
+			b.forgot(m.Grid, m.At(own, tick), now)
+			w.trail = w.trail[:0]
 		}
 	}
 	if was.appeared != is.appeared {
@@ -59,9 +70,6 @@ func (b *bot) followed(m *client.Model, own *client.Seen, tick uint64, now time.
 	}
 	if w.told = is; w.known && marked && was.resets == is.resets {
 		return
-	}
-	if goal := goalOf(own.Walk); !w.known || goal != w.goal {
-		w.goal, w.since = goal, now
 	}
 	w.known, w.heard, w.walk = true, now, own.Walk
 	if own.Updated > own.Since {
@@ -81,22 +89,39 @@ func (b *bot) spokeAfter(moment time.Time) bool {
 	return b.whereabouts.heard.Sub(moment) > Grace
 }
 
-// goalOf is where a walk leads.
-func goalOf(w motion.Walk) torus.Pos {
-	if n := len(w.Waypoints); n > 0 {
-		return torus.Pos{X: w.Waypoints[n-1].X, Y: w.Waypoints[n-1].Y}
+// forgot holds where a bot stands after a crash against when it was there: who walks around a corner or back has not come far
+// in 5 s. Places where it can have come since it was heard of last count as now.
+func (b *bot) forgot(g torus.Grid, at torus.Pos, now time.Time) {
+	w := &b.whereabouts
+	walk := w.walk
+	for range min(int(now.Sub(w.heard)/tickTime)+1, longestWalk) {
+		if g.Chebyshev(walk.At, at) <= client.Slack {
+			return
+		}
+		walk.Ticks(g, 1)
 	}
-	return torus.Pos{X: w.At.X, Y: w.At.Y}
+	back := time.Duration(-1)
+	for _, p := range w.trail {
+		if !p.when.After(w.heard) && g.Chebyshev(p.at, at) <= client.Slack {
+			back = w.heard.Sub(p.when) // the last time counts
+		}
+	}
+	b.swarm.count.undone = max(b.swarm.count.undone, back)
+	if allowed := undone + b.swarm.storeAway(w.heard.Add(-undone), now) + Grace; back > allowed {
+		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it is at %v, where it was %v before it was heard of last, %v ago; %v may be undone",
+			at, back.Round(time.Millisecond), now.Sub(w.heard).Round(time.Millisecond), allowed))
+	}
 }
 
-// forgot holds the walk after a crash against when the bot had set out on the one before it: who turned back walks over the same
-// places again, so where it stands does not tell from when that is.
-func (b *bot) forgot(goal torus.Pos, now time.Time) {
-	w := &b.whereabouts
-	back, allowed := w.heard.Sub(w.since), undone+b.swarm.storeAway(w.heard.Add(-undone), now)+Grace
-	if goal != w.goal && back > allowed {
-		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it walks to %v again, and was on its way to %v for %v when it was heard of last; %v may be undone",
-			goal, w.goal, back.Round(time.Millisecond), allowed))
+// passed notes where the bot is.
+func (w *whereabouts) passed(at torus.Pos, now time.Time) {
+	if n := len(w.trail); n > 0 && w.trail[n-1].at == at {
+		w.trail[n-1].when = now
+		return
+	}
+	w.trail = append(w.trail, footprint{at, now})
+	if len(w.trail) > trailLength {
+		w.trail = append(w.trail[:0], w.trail[trailLength/2:]...)
 	}
 }
 

@@ -47,32 +47,35 @@ func TestACrashUndoesFiveSecondsOfAWalk(t *testing.T) {
 	}
 }
 
-// TestACrashUndoesNoTurnOfMoreThanFiveSecondsAgo: a bot that walked east has turned west.
-func TestACrashUndoesNoTurnOfMoreThanFiveSecondsAgo(t *testing.T) {
+// TestACrashUndoesNoCornerOfMoreThanFiveSecondsAgo: a bot that walked east has turned south; its way back is not far.
+func TestACrashUndoesNoCornerOfMoreThanFiveSecondsAgo(t *testing.T) {
 	g := grid(t, 4, 4, 15)
 	start := time.Unix(1000, 0)
-	walk := func(x, goal int64) motion.Walk {
-		return motion.Walk{At: torus.Pos{X: x, Y: 500}, Speed: motion.DefaultSpeed, Waypoints: []torus.Pos{{X: goal, Y: 500}}}
-	}
 	for name, c := range map[string]struct {
-		west  time.Duration // for how long it was seen walking west
-		again int64         // where it walks after the crash
-		want  int
+		at   torus.Pos // where it is found; heard of last at 560, 520, 5 s after the corner
+		want int
 	}{
-		"on its way west":       {8 * time.Second, 400, 0},
-		"it turned just before": {6 * time.Second, 560, 0},
-		"it turned long before": {7 * time.Second, 560, 1},
+		"further on its way": {torus.Pos{X: 560, Y: 524}, 0},
+		"after the corner":   {torus.Pos{X: 560, Y: 505}, 0},
+		"just before it":     {torus.Pos{X: 556, Y: 500}, 0},
+		"long before it":     {torus.Pos{X: 540, Y: 500}, 1},
 	} {
 		s := &Swarm{kinds: map[client.ViolationKind]int{}, opts: Options{Grid: g}}
 		b := &bot{swarm: s, hands: newHands()}
 		m := &client.Model{Grid: g}
-		b.followed(m, &client.Seen{Walk: walk(550, 560)}, 0, start)
-		b.followed(m, &client.Seen{Walk: walk(560, 400), Since: 100, Updated: 100}, 100, start.Add(5*time.Second))
-		heard := start.Add(5*time.Second + c.west)
-		b.followed(m, &client.Seen{Walk: walk(560-c.west.Milliseconds()/250, 400), Since: 200, Updated: 200}, 200, heard)
-		b.followed(m, &client.Seen{Marks: 1, Resets: 1, Walk: walk(550, c.again), Since: 300, Updated: 300}, 300, heard.Add(2*time.Second))
+		own := &client.Seen{Walk: motion.Walk{At: torus.Pos{X: 520, Y: 500}, Speed: motion.DefaultSpeed, Waypoints: []torus.Pos{{X: 560, Y: 500}, {X: 560, Y: 560}}}}
+		now := start
+		for tick := uint64(0); tick <= 300; tick += 2 { // 15 s: 10 s to the corner, 5 s beyond
+			now = start.Add(time.Duration(tick) * tickTime)
+			own.Updated = tick
+			b.followed(m, own, tick, now)
+		}
+		if at := b.whereabouts.walk.At; at.X != 560 || at.Y != 520 {
+			t.Fatalf("it is at %v", at)
+		}
+		b.followed(m, &client.Seen{Marks: 1, Resets: 1, Walk: motion.Walk{At: c.at}, Since: 320, Updated: 320}, 320, now.Add(time.Second))
 		if s.count.violations != c.want {
-			t.Errorf("%s: %d violations: %v", name, s.count.violations, s.kept)
+			t.Errorf("%s: %d violations: %v; undone %v", name, s.count.violations, s.kept, s.count.undone)
 		}
 	}
 }

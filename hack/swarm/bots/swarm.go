@@ -89,6 +89,7 @@ type counts struct {
 	resyncs, lateLegs, starved                       int
 	violations, refused, excusedRefusals, loginFails int
 	setback                                          int64 // the longest, in metres
+	undone                                           time.Duration
 }
 
 // New plans a swarm; nothing is connected yet.
