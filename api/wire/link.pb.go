@@ -2371,7 +2371,9 @@ type ClaimingAnswer struct {
 	// Entities that the answerer has: those that it owns, holds frozen, or keeps until they are durable.
 	Entities []uint64 `protobuf:"fixed64,3,rep,packed,name=entities,proto3" json:"entities,omitempty"`
 	// Those of them that it owns and has not frozen: an older snapshot of them, whoever keeps it, is worth nothing.
-	Owned         []*OwnedEntity `protobuf:"bytes,4,rep,name=owned,proto3" json:"owned,omitempty"`
+	Owned []*OwnedEntity `protobuf:"bytes,4,rep,name=owned,proto3" json:"owned,omitempty"`
+	// Those of them that it keeps for whoever holds this region: it will offer them.
+	Bringing      []uint64 `protobuf:"fixed64,5,rep,packed,name=bringing,proto3" json:"bringing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2430,6 +2432,13 @@ func (x *ClaimingAnswer) GetEntities() []uint64 {
 func (x *ClaimingAnswer) GetOwned() []*OwnedEntity {
 	if x != nil {
 		return x.Owned
+	}
+	return nil
+}
+
+func (x *ClaimingAnswer) GetBringing() []uint64 {
+	if x != nil {
+		return x.Bringing
 	}
 	return nil
 }
@@ -3643,12 +3652,13 @@ const file_link_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"E\n" +
 	"\bClaiming\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
-	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\"\xa0\x01\n" +
+	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\"\xbc\x01\n" +
 	"\x0eClaimingAnswer\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
 	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\x12\x1a\n" +
 	"\bentities\x18\x03 \x03(\x06R\bentities\x127\n" +
-	"\x05owned\x18\x04 \x03(\v2!.spatialcells.wire.v1.OwnedEntityR\x05owned\"\x82\x01\n" +
+	"\x05owned\x18\x04 \x03(\v2!.spatialcells.wire.v1.OwnedEntityR\x05owned\x12\x1a\n" +
+	"\bbringing\x18\x05 \x03(\x06R\bbringing\"\x82\x01\n" +
 	"\vOwnedEntity\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x12\n" +

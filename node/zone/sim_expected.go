@@ -50,7 +50,10 @@ func (r *region) expect(x expected) {
 	e := &r.expected[i]
 	e.offered = e.offered || x.offered
 	if x.record.Entity != 0 {
-		e.record, e.chunk, e.by = x.record, x.chunk, x.by
+		e.record, e.chunk = x.record, x.chunk
+	}
+	if x.by != "" {
+		e.by = x.by
 	}
 }
 

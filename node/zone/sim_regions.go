@@ -179,6 +179,7 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 		}
 		if o.Region == int(m.Region) {
 			o.Recovering(s.tick, from)
+			answer.Bringing = append(answer.Bringing, uint64(o.Entity))
 		}
 	}
 	for _, r := range s.regions { // what is expected here is at home here, whoever had it last
@@ -192,6 +193,7 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 		}
 	}
 	slices.Sort(answer.Entities)
+	slices.Sort(answer.Bringing)
 	slices.SortFunc(answer.Owned, func(a, b *wire.OwnedEntity) int { return cmp.Compare(a.Entity, b.Entity) })
 	s.atRegion(ClaimingAnswered, int(m.Region), from)
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_ClaimingAnswer{ClaimingAnswer: answer}})
@@ -247,6 +249,11 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 	}
 	for _, id := range m.Entities {
 		r.elsewhere[ecs.EntityID(id)] = from
+	}
+	for _, id := range m.Bringing {
+		if !s.world.Alive(ecs.EntityID(id)) {
+			r.expect(expected{id: ecs.EntityID(id), offered: true, by: from})
+		}
 	}
 	for _, x := range m.Owned {
 		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.oneKey(x.Chunk, func(uint64) {}) == nil {
