@@ -1128,7 +1128,10 @@ type Call struct {
 	SessionEpoch uint64 `protobuf:"varint,4,opt,name=session_epoch,json=sessionEpoch,proto3" json:"session_epoch,omitempty"`
 	Number       uint64 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
 	// An Input, encoded.
-	Input         []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
+	Input []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
+	// 1 plus the recoveries of the entity when the call was sent first; 0: not known. An owner of a later life does not know
+	// whether it was executed.
+	Life          uint32 `protobuf:"varint,7,opt,name=life,proto3" json:"life,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1203,6 +1206,13 @@ func (x *Call) GetInput() []byte {
 		return x.Input
 	}
 	return nil
+}
+
+func (x *Call) GetLife() uint32 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
 }
 
 type CallAnswer struct {
@@ -3521,7 +3531,7 @@ const file_link_proto_rawDesc = "" +
 	"\x0fclaiming_answer\x18\x0e \x01(\v2$.spatialcells.wire.v1.ClaimingAnswerH\x00R\x0eclaimingAnswer\x129\n" +
 	"\acommand\x18\x0f \x01(\v2\x1d.spatialcells.wire.v1.CommandH\x00R\acommand\x12L\n" +
 	"\x0ecommand_answer\x18\x10 \x01(\v2#.spatialcells.wire.v1.CommandAnswerH\x00R\rcommandAnswerB\t\n" +
-	"\amessage\"\xac\x01\n" +
+	"\amessage\"\xc0\x01\n" +
 	"\x04Call\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x04R\aaccount\x12\x1f\n" +
@@ -3529,7 +3539,8 @@ const file_link_proto_rawDesc = "" +
 	"loginEpoch\x12#\n" +
 	"\rsession_epoch\x18\x04 \x01(\x04R\fsessionEpoch\x12\x16\n" +
 	"\x06number\x18\x05 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05input\x18\x06 \x01(\fR\x05input\"\xfc\x02\n" +
+	"\x05input\x18\x06 \x01(\fR\x05input\x12\x12\n" +
+	"\x04life\x18\a \x01(\rR\x04life\"\xfc\x02\n" +
 	"\n" +
 	"CallAnswer\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12\x18\n" +

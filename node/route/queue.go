@@ -15,6 +15,8 @@ type Open struct {
 	Input  []byte
 	// Sent: it is on its way to the present owner.
 	Sent bool
+	// Life is that of the receiver when the call was sent first; 0: it was not.
+	Life uint32
 }
 
 var (

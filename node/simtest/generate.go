@@ -51,8 +51,21 @@ func Generate(seed uint64) *Plan {
 	if len(g.rates) > 0 {
 		g.triggers(int(seed))
 	}
+	g.tinkerers(players)
 	g.sort()
 	return g.p
+}
+
+// tinkerers lets some players handle items for a while. It draws from dice of its own, so what else happens stays as it is.
+func (g *generator) tinkerers(players int) {
+	dice := rand.New(rand.NewPCG(g.p.Seed, 13))
+	for account := 1; account <= players; account++ {
+		for tick := 40; tick < g.p.Ticks; tick++ {
+			if dice.IntN(600) == 0 {
+				g.add(tick, "tinker", int64(account), 20+dice.Int64N(200))
+			}
+		}
+	}
 }
 
 func (g *generator) sort() {
@@ -129,9 +142,6 @@ func (g *generator) player(account int64) {
 	pacing := g.IntN(4) == 0
 	x, y := g.place()
 	for tick := 40; tick < g.p.Ticks; tick++ {
-		if g.IntN(400) == 0 {
-			g.add(tick, "tinker", account, 20+g.ticks(200))
-		}
 		switch k := g.IntN(10000); {
 		case k < 120:
 			if !pacing || g.IntN(8) == 0 {

@@ -33,6 +33,10 @@ var situations = []situation{
 	{(*generator).lastWords, []zone.Point{zone.HandoffPassedOn, zone.OfferLostSource, zone.OfferTaken}},
 	{(*generator).forgotten, []zone.Point{zone.OfferLostSource, zone.RegionSurrendered, zone.HandoffRefused}},
 	{(*generator).detour, []zone.Point{zone.OfferKnown, zone.CallMoved}},
+}
+
+// further situations have every fifth number, so that the others keep their seeds.
+var further = []situation{
 	{(*generator).inheritance, []zone.Point{zone.RecoverySkipped, zone.RecoveryAnswered, zone.ClaimingAnswered}},
 	{(*generator).bazaar, []zone.Point{zone.ItemTaken, zone.ItemPut, zone.ItemCleared, zone.ItemReturned, zone.ItemVoid, zone.ItemsAdopted}},
 	{(*generator).leaveTaking, []zone.Point{zone.ItemSearched, zone.ItemVoid, zone.ItemReturned, zone.ItemForgotten, zone.ItemTaken}},
@@ -41,8 +45,12 @@ var situations = []situation{
 
 // situation draws the plan of a situation.
 func (g *generator) situation(number int) {
-	s := &situations[number%len(situations)]
-	round := number / len(situations)
+	list := situations
+	if number%5 == 4 {
+		list, number = further, number/5
+	}
+	s := &list[number%len(list)]
+	round := number / len(list)
 	s.make(g)
 	for i, point := range s.focus {
 		g.when(40, point, g.ticks(2), g.class(round+7*i), g.IntN(2))

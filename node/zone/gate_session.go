@@ -361,9 +361,12 @@ func (s *session) forward() {
 	for i := range open {
 		if !open[i].Sent {
 			open[i].Sent = true
+			if open[i].Life == 0 {
+				open[i].Life = s.recoveries + 1
+			}
 			s.gate.at(Happened{Point: CallSent, Account: s.account, Entity: s.entity, Number: open[i].Number, Peer: s.owner})
 			s.gate.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Call{Call: &wire.Call{
-				Entity: uint64(s.entity), Account: s.account, LoginEpoch: s.login, SessionEpoch: s.epoch, Number: open[i].Number, Input: open[i].Input,
+				Entity: uint64(s.entity), Account: s.account, LoginEpoch: s.login, SessionEpoch: s.epoch, Number: open[i].Number, Input: open[i].Input, Life: open[i].Life,
 			}}})
 		}
 	}

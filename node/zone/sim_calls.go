@@ -101,6 +101,10 @@ func (s *sim) judge(id ecs.EntityID, c *wire.Call, answer *wire.CallAnswer) {
 		}
 		s.at(Happened{Point: CallExecuted, Entity: id, Epoch: s.authority.Get(id).epoch, Account: c.Account, Sender: c.LoginEpoch, Number: c.Number})
 		s.stats.CallsDone++
+		if err == nil && game.MovesItems(in) && c.Life != 0 && c.Life <= s.authority.Get(id).epoch.Recoveries {
+			answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, s.forgotten(id, log, c.Number)
+			return
+		}
 		answer.Code, answer.Result = wire.CallAnswer_CODE_DONE, s.execute(id, log, c.Number, in, err)
 		if answer.Result == nil { // it will be told
 			answer.Code = wire.CallAnswer_CODE_WAIT
@@ -143,6 +147,15 @@ func (s *sim) execute(id ecs.EntityID, log *route.Log, number uint64, in *wire.I
 	res.Number = number
 	b := encodeResult(res)
 	log.Done(number, b)
+	return b
+}
+
+// forgotten answers an input about items that an owner was sent which crashed since: what it did with it may be in the store, and
+// the log that would say so is not. It is not executed again; the inventory tells.
+func (s *sim) forgotten(id ecs.EntityID, log *route.Log, number uint64) []byte {
+	b := encodeResult(&wire.InputResult{Number: number, Code: wire.InputResult_CODE_UNAVAILABLE, Detail: "what came of it is not known: its owner crashed"})
+	log.Done(number, b)
+	s.dirty(id)
 	return b
 }
 
