@@ -60,13 +60,14 @@ func (s *Store) fade() {
 		return
 	}
 	leaving := map[string]bool{} // asked once for each dead owner
+	owing := s.owing()
 	for i := range s.doubts {
 		d := &s.doubts[i]
 		if _, known := leaving[d.replica.Owner]; !known && s.dead(d.replica.Owner) {
 			leaving[d.replica.Owner] = s.leaves(d.replica.Owner)
 		}
 		switch r := d.replica; {
-		case !s.dead(r.Owner) || !s.leftBefore(r):
+		case !s.dead(r.Owner) || !s.leftBefore(r) || s.unanswered(r, owing):
 			d.since = s.tick
 		case leaving[r.Owner] && s.tick-d.since < graveTicks:
 		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
@@ -74,6 +75,25 @@ func (s *Store) fade() {
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}
+}
+
+// unanswered reports whether another live owner that speaks for a replica's home has yet to tell of some chunk: it may have it
+// there.
+func (s *Store) unanswered(r *Replica, owing map[string]bool) bool {
+	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool {
+		return c.owner != r.Owner && !s.dead(c.owner) && owing[c.owner]
+	})
+}
+
+// owing are the owners of whom a snapshot is awaited.
+func (s *Store) owing() map[string]bool {
+	owing := map[string]bool{}
+	for _, owners := range s.awaited {
+		for _, owner := range owners {
+			owing[owner] = true
+		}
+	}
+	return owing
 }
 
 // leaves reports whether a dead owner spoke for a home that nobody speaks for now: the store may have there what it said is at
