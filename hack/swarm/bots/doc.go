@@ -38,6 +38,7 @@
 // right. An input whose result is UNAVAILABLE, or was lost with a connection, may have been carried out or not.
 // Expectation lists what must be in the store after the run.
 //
+// Nothing is held against a word that the owner of the seen entity said right before it crashed, as long as it is silent.
 // Excused, and counted, is what the world marks: a resync (full set), and an entity whose stream says reset. Faults that
 // stop nodes for a time excuse only the last three kinds, see Swarm.Excuse.
 //

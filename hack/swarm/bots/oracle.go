@@ -159,7 +159,9 @@ func (b *bot) lapse(v *view, since *time.Time, now time.Time, other *bot, kind c
 	if since.IsZero() {
 		*since = now
 	}
-	told := b.stats.Batch.Sub(*since) > Grace && other.stats.Batch.Sub(*since) > Grace // both heard of the world since
+	// Who looks has heard of the world since, and so has the other of itself: what its owner said last before a crash reaches
+	// some and not others, until the mark of its recovery.
+	told := b.stats.Batch.Sub(*since) > Grace && other.whereabouts.heard.Sub(*since) > Grace
 	if !v.told && told && now.Sub(*since) > Grace && now.Sub(v.looking) > settle+Grace {
 		v.told = true
 		b.swarm.violate(b, other, kind, other.truth.entity, fmt.Sprintf("for %v %s", now.Sub(*since).Round(time.Millisecond), detail()))
@@ -170,7 +172,7 @@ func (b *bot) lapse(v *view, since *time.Time, now time.Time, other *bot, kind c
 func (b *bot) checkWords(v *view, other *bot, seen *client.Seen, now time.Time) {
 	h := b.hearing[seen.ID]
 	for _, w := range other.confirmed {
-		if h != nil && h.last >= w.number || w.at.Sub(v.since) < settle || now.Sub(w.at) < settle+Grace || b.stats.Batch.Sub(w.at) < Grace {
+		if h != nil && h.last >= w.number || w.at.Sub(v.since) < settle || now.Sub(w.at) < settle+Grace || b.stats.Batch.Sub(w.at) < Grace || other.whereabouts.heard.Sub(w.at) < Grace {
 			continue
 		}
 		if h == nil {

@@ -41,7 +41,7 @@ func TestACrashUndoesFiveSecondsOfAWalk(t *testing.T) {
 		if s.count.violations != c.want {
 			t.Errorf("%s: %d violations: %v", name, s.count.violations, s.kept)
 		}
-		if !b.appeared.Equal(start) && !b.appeared.IsZero() || b.whereabouts.heard != start.Add(30*time.Second) {
+		if !b.appeared.Equal(start) && !b.appeared.IsZero() || !b.whereabouts.heard.Equal(start.Add(30*time.Second)) {
 			t.Errorf("%s: it appeared at %v", name, b.appeared)
 		}
 	}

@@ -25,7 +25,9 @@ const (
 	// loginPatience bounds one login, farewellPatience the log outs of all.
 	loginPatience    = 60 * time.Second
 	farewellPatience = 10 * time.Second
-	maxKept          = 200
+	// maxKept bounds the violations that are kept whole; of a kind that is rare some are kept in any case.
+	maxKept    = 200
+	keptOfKind = 20
 	// farewell is how long the world is watched at the end while nobody acts: everything said is heard, all results come.
 	farewell = 2*settle + Grace
 )
@@ -372,7 +374,7 @@ func (s *Swarm) refused(r *wire.InputResult) {
 func (s *Swarm) violate(b, other *bot, kind client.ViolationKind, entity ecs.EntityID, detail string) {
 	s.count.violations++
 	s.kinds[kind]++
-	if len(s.kept) < maxKept {
+	if len(s.kept) < maxKept || s.kinds[kind] <= keptOfKind {
 		s.kept = append(s.kept, s.describe(b, other, kind, entity, detail))
 	}
 }

@@ -63,7 +63,7 @@ func TestBotsThatTinkerLeaveTheStoreAsTheyKnowIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := runFor(t, s, 40*time.Second)
+	r := runFor(t, s, 30*time.Second)
 	if why := r.Failed(); len(why) > 0 {
 		t.Error(why)
 	}
