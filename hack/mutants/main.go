@@ -31,7 +31,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	run := flags.String("run", "", "only mutants whose name matches this regular expression")
 	count := flags.Int("seeds", 200, "how many seeds a mutant may take to be found")
-	first := flags.Int64("first-seed", 40, "the first of them")
+	first := flags.Int64("first-seed", 27, "the first of them")
 	parallel := flags.Int("parallel", 2, "how many mutants are built and run at a time")
 	limit := flags.Duration("limit", 10*time.Minute, "how long one run may take")
 	list := flags.Bool("list", false, "print the mutants and end")
