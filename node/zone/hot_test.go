@@ -152,7 +152,7 @@ func BenchmarkWriteBehind(b *testing.B) {
 	if with.stats.Saves < 8*walkers || without.stats.Saves != 0 {
 		b.Fatalf("%d saves of %d walkers in 50 s, and %d where there are none", with.stats.Saves, walkers, without.stats.Saves)
 	}
-	for b.Loop() { //nolint:revive // 50 s of both worlds are behind
+	for b.Loop() { // 50 s of both worlds are behind
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(100*float64(cost-base)/float64(ticks*int64(TickDuration)), "%of50ms")
