@@ -1,0 +1,101 @@
+package simtest
+
+import (
+	"time"
+
+	"github.com/spatialcells/spatialcells/node/zone"
+)
+
+// inheritance: a node dies that has given players away, and a third one recovers its region from the store, while who took
+// them cannot reach the store: there they are still where they came from.
+func (g *generator) inheritance() {
+	g.strip(2, 3)
+	g.pacers(5, func() int64 { return 2 }, false)
+	at := 140 + g.IntN(20)
+	g.add(at, "order", 0, 2)
+	g.add(at, "storecut", 1, 200+g.ticks(200))
+	g.add(at, "when", int64(zone.HandoffAccepted), g.ticks(3), int64(faultKilled), 250+g.ticks(150), 0, 0, 1)
+	for tick := at + 400; tick < g.p.Ticks; tick += 150 {
+		g.add(tick, "storecut", g.node(), 40+g.ticks(100))
+		g.add(tick+g.IntN(40), "deleteregion", g.region())
+	}
+}
+
+// revolvingDoor: players leave on the way somewhere, and are back before the store has them at rest. Some stay away, and the
+// store is slow.
+func (g *generator) revolvingDoor() {
+	g.strip(2, 2+g.IntN(2))
+	g.p.StoreDelay = time.Duration(30+g.IntN(120)) * time.Millisecond
+	for account := int64(1); account <= 5; account++ {
+		y, side := g.heartY+g.Int64N(60), 1-2*g.Int64N(2)
+		g.add(g.IntN(20), "login", account, g.node(), g.heartX-side*(40+g.Int64N(100)), y)
+		for tick := 80 + g.IntN(60); tick < g.p.Ticks; tick += 70 + g.IntN(50) {
+			g.add(tick, "walk", account, g.heartX+side*(60+g.Int64N(60)), y)
+			if side = -side; g.IntN(3) == 0 {
+				continue
+			}
+			g.add(tick+10, "logout", account)
+			if g.IntN(5) > 0 {
+				g.add(tick+10+g.IntN(2), "login", account, g.node(), g.heartX, y)
+				g.add(tick+14+g.IntN(10), "chatter", account, 20)
+			}
+		}
+	}
+	for tick := 100 + g.IntN(60); tick < g.p.Ticks; tick += 120 + g.IntN(60) {
+		g.add(tick, "storeslow", 2+g.ticks(8), 40+g.ticks(40))
+	}
+}
+
+// bazaar: players stand on both sides of a border and deal with items all the time.
+func (g *generator) bazaar() {
+	g.strip(2, 2+g.IntN(2))
+	for account := int64(1); account <= 5; account++ {
+		g.add(g.IntN(20), "login", account, g.node(), g.heartX-4+g.Int64N(8), g.heartY+g.Int64N(6))
+		for tick := 50; tick < g.p.Ticks; tick += 100 {
+			g.add(tick+g.IntN(20), "tinker", account, 90)
+		}
+		if account <= 2 {
+			side := 1 - 2*g.Int64N(2)
+			for tick := 120; tick < g.p.Ticks; tick += 190 + g.IntN(30) {
+				g.add(tick, "walk", account, g.heartX+side*(overhang+3), g.heartY)
+				g.add(tick+95, "walk", account, g.heartX, g.heartY)
+				side = -side
+			}
+		}
+	}
+	for tick := 150 + g.IntN(60); tick < g.p.Ticks; tick += 100 + g.IntN(100) {
+		switch g.IntN(7) {
+		case 4, 5, 6: // its writes may land when its next life, or its heir, has read what there is
+			n := g.node()
+			g.add(tick, "storetimeouts", 60, 40)
+			g.add(tick+10+g.IntN(20), "kill", n, 2+g.ticks(8), 0)
+		case 0:
+			g.add(tick, "storeslow", 2+g.ticks(8), 20+g.ticks(60))
+		case 1:
+			g.add(tick, "kill", g.node(), 5+g.ticks(60), g.Int64N(2))
+		case 2:
+			g.add(tick, "storecut", g.node(), 10+g.ticks(60))
+		case 3:
+			g.add(tick, "failoverall")
+		}
+	}
+}
+
+// leaveTaking: those whom something is given leave at that moment, or are full, and the store is slow.
+func (g *generator) leaveTaking() {
+	g.strip(2, 2)
+	g.p.StoreDelay = time.Duration(20+g.IntN(100)) * time.Millisecond
+	for account := int64(1); account <= 4; account++ {
+		g.add(g.IntN(20), "login", account, g.node(), g.heartX-3+g.Int64N(6), g.heartY+g.Int64N(4))
+		for tick := 50; tick < g.p.Ticks; tick += 60 {
+			g.add(tick, "tinker", account, 60)
+		}
+		for tick := 120 + g.IntN(100); account <= 2 && tick < g.p.Ticks; tick += 160 + g.IntN(60) {
+			if g.IntN(2) == 0 {
+				g.whenFor(tick, zone.ItemPut, g.ticks(2), faultKilled, 20+g.ticks(60), 0)
+			}
+			g.add(tick, "logout", account)
+			g.add(tick+40+g.IntN(40), "login", account, g.node(), g.heartX-3+g.Int64N(6), g.heartY)
+		}
+	}
+}
