@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -51,6 +52,20 @@ type bench struct {
 	store  *fakeStore
 	image  string
 	stop   func()
+	// ahead is how far the operator's wall clock is ahead, in nanoseconds.
+	ahead atomic.Int64
+}
+
+// now is what the operator's wall clock shows.
+func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+
+func selectorOf(b *bench, text string) labels.Selector {
+	b.Helper()
+	selector, err := labels.Parse(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return selector
 }
 
 // newBench starts an operator in a namespace of its own.
@@ -92,7 +107,7 @@ func (b *bench) startOperator() {
 	}
 	worlds := &controllers.WorldReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("operator"), Guard: guard,
-		DefaultImage: b.image, Stores: b.store.access(), Boottime: liveness.Boottime, Now: time.Now,
+		DefaultImage: b.image, Stores: b.store.access(), Boottime: liveness.Boottime, Now: b.now,
 	}
 	if err := worlds.SetupWithManager(mgr); err != nil {
 		b.Fatalf("setting up: %v", err)
