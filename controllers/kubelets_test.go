@@ -200,6 +200,10 @@ func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 
 // live is one turn of a zone node: take or renew the session, then do what the region Leases order.
 func (n *zoneNode) live(ctx context.Context, b *bench) {
+	if n.incarnation != 0 && time.Since(n.renewed) < time.Second {
+		n.obey(ctx, b)
+		return
+	}
 	lease := &coordinationv1.Lease{}
 	if n.client.Get(ctx, b.key(n.pod.Name), lease) != nil {
 		return
@@ -213,7 +217,6 @@ func (n *zoneNode) live(ctx context.Context, b *bench) {
 	case n.incarnation != 0 && (holder != me || *lease.Spec.LeaseTransitions != n.incarnation):
 		n.incarnation = 0 // somebody ended this session: the process exits, the next life starts
 		return
-	case n.incarnation != 0 && time.Since(n.renewed) < time.Second:
 	case holder != "" && holder != me:
 		return
 	default:

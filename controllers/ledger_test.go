@@ -23,8 +23,9 @@ type ledger struct {
 	todo  map[string]map[string]*coordinationv1.Lease
 	since map[string]time.Time
 	doer  map[string]string
-	// last is the newest version of each Lease.
-	last map[string]*coordinationv1.Lease
+	// last is the newest version of each Lease, holder that of each version, by name and resourceVersion.
+	last   map[string]*coordinationv1.Lease
+	holder map[string]string
 
 	moving, mostMoving int
 	moved              map[string]int // changes from one node to another without being free in between, by Lease
@@ -33,7 +34,7 @@ type ledger struct {
 func startLedger(b *bench) *ledger {
 	l := &ledger{
 		todo: map[string]map[string]*coordinationv1.Lease{}, since: map[string]time.Time{}, doer: map[string]string{},
-		last: map[string]*coordinationv1.Lease{}, moved: map[string]int{},
+		last: map[string]*coordinationv1.Lease{}, holder: map[string]string{}, moved: map[string]int{},
 	}
 	leases, err := cache.New(b.cfg, cache.Options{
 		Scheme: envtest.Scheme(b), DefaultNamespaces: map[string]cache.Config{b.ns: {}},
@@ -79,6 +80,7 @@ func (l *ledger) see(lease *coordinationv1.Lease) {
 	l.moving += onItsWay(lease) - onItsWay(former)
 	l.mostMoving = max(l.mostMoving, l.moving)
 	l.last[lease.Name] = lease
+	l.holder[lease.Name+"@"+lease.ResourceVersion] = *lease.Spec.HolderIdentity
 	doer := lease.Annotations[v1alpha1.AnnotationTarget]
 	if node := nodeOf(lease); node == doer {
 		doer = ""
@@ -129,6 +131,14 @@ func (l *ledger) of(node string) []task {
 		tasks = append(tasks, task{l.todo[node][name].DeepCopy(), l.since[name]})
 	}
 	return tasks
+}
+
+// holderAt is who held a region at a version of its Lease.
+func (l *ledger) holderAt(lease *coordinationv1.Lease) (holder string, seen bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	holder, seen = l.holder[lease.Name+"@"+lease.ResourceVersion]
+	return holder, seen
 }
 
 // counts are the regions on their way now, the most that ever were at once, and the changes of hands between live nodes.

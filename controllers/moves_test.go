@@ -220,7 +220,7 @@ func TestWhatStartedFinishesWhenTheWindowClosesAndTheRestWaits(t *testing.T) {
 	b.ahead.Store(int64(31 * time.Minute)) // the override is over
 	b.await("the rest to wait for the window", func() (bool, string) {
 		m := b.message(v1alpha1.ConditionAssignmentConverged)
-		return strings.Contains(m, "1 are moving") && strings.Contains(m, "1 wait: no window is open"), m
+		return strings.Contains(m, "1 moving") && strings.Contains(m, "1 waiting: no window is open"), m
 	})
 	b.nodes.deafen(false)
 	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonWaitingForWindow)
@@ -274,7 +274,7 @@ func TestANodeThatDiesWhileARegionIsOnItsWayToIt(t *testing.T) {
 	b.nodes.deafen(false)
 	b.await("the region to wait for the node", func() (bool, string) {
 		m := b.message(v1alpha1.ConditionAssignmentConverged)
-		return strings.Contains(m, "wait for node genesis-zone-1"), m
+		return strings.Contains(m, "waiting for node genesis-zone-1"), m
 	})
 	if lease := b.lease(given); nodeOf(lease) != "genesis-zone-0" || *lease.Spec.LeaseTransitions != epoch {
 		t.Errorf("the region is with %s at epoch %d, want it to have stayed", nodeOf(lease), *lease.Spec.LeaseTransitions)

@@ -114,10 +114,10 @@ func (s *scene) onTheWay() verdict {
 	plan, m := s.movePlan(), s.progress()
 	s.wakeAt(plan.Next)
 	v := verdict{reason: v1alpha1.ReasonMoving}
-	words := []string{fmt.Sprintf("%d of %d regions have moved", m.Moved, m.Planned)}
+	words := []string{fmt.Sprintf("%d of %d regions moved", m.Moved, m.Planned)}
 	moving := s.countRegions(nil).Moving
 	if moving > 0 {
-		words = append(words, fmt.Sprintf("%d are moving", moving))
+		words = append(words, fmt.Sprintf("%d moving", moving))
 	}
 	decided := moving > 0
 	for _, w := range reasonsOfWaiting {
@@ -139,21 +139,21 @@ func (s *scene) waitInWords(why moves.Reason, regions []int, m *v1alpha1.MovesSt
 	n := len(regions)
 	switch why {
 	case moves.Turn:
-		return fmt.Sprintf("%d wait for their turn", n)
+		return fmt.Sprintf("%d waiting for a turn", n)
 	case moves.Paused:
-		return fmt.Sprintf("%d wait because managementPolicy is Paused", n)
+		return fmt.Sprintf("%d waiting because managementPolicy is Paused", n)
 	case moves.Window:
-		return fmt.Sprintf("%d wait: %s", n, s.windowInWords(m))
+		return fmt.Sprintf("%d waiting: %s", n, s.windowInWords(m))
 	case moves.Invalid:
-		return fmt.Sprintf("%d wait because spec.maintenance cannot be read, see Stalled", n)
+		return fmt.Sprintf("%d waiting because spec.maintenance cannot be read, see Stalled", n)
 	case moves.BackingOff:
-		return fmt.Sprintf("%d wait after a move in vain: %s", n, s.failureInWords(regions))
+		return fmt.Sprintf("%d waiting after a move in vain: %s", n, s.failureInWords(regions))
 	case moves.NoCapacity:
-		return fmt.Sprintf("%d wait because the ticks of %s take more than %s", n, s.ownersOf(regions), slowTick)
+		return fmt.Sprintf("%d waiting because the ticks of %s take more than %s", n, s.ownersOf(regions), slowTick)
 	case moves.HolderSilent:
-		return fmt.Sprintf("%d wait for %s, which has them and does not renew", n, s.holdersOf(regions))
+		return fmt.Sprintf("%d waiting for %s, which has them and does not renew", n, s.holdersOf(regions))
 	case moves.HolderAway:
-		return fmt.Sprintf("%d wait for %s, which does not live, is not ready or drains", n, s.ownersOf(regions))
+		return fmt.Sprintf("%d waiting for %s, which does not live, is not ready or drains", n, s.ownersOf(regions))
 	case moves.NoLongerWanted, moves.NodeAway, moves.TimedOut: // why orders are taken back
 	}
 	return string(why)
