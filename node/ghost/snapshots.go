@@ -52,16 +52,19 @@ func (s *Store) Interrupted(owner string) {
 
 // EndSnapshot notes what the snapshot of a chunk should have confirmed and did not: the owner's own replicas, and those of
 // dead owners at home in one of the regions that it covers. They may have moved to a chunk whose snapshot is still on its way, so
-// they stay until Sweep.
+// they stay until Sweep. What never moves goes at once.
 func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 	s.answered(chunk, owner)
 	for _, home := range homes {
 		s.claim(home, owner)
 	}
-	for _, id := range s.residents.In(chunk) {
+	for _, id := range slices.Clone(s.residents.In(chunk)) {
 		r := s.replicas[id]
 		switch {
 		case !slices.Contains(homes, r.Home) || r.missing:
+		case r.fixed && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)):
+			s.observe(Swept, id)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		case r.Owner != owner && !s.dead(r.Owner): // one of them is late
 			s.doubt(r)
 		case r.Owner != owner || r.stale:

@@ -48,6 +48,7 @@ type Replica struct {
 	doubted    bool  // another live owner speaks for its home
 	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
 	before     uint32
+	fixed      bool  // it never moves and never changes its home
 	signedOff  int64 // when it was first said that it is at home elsewhere, and no longer in before; 0: never
 }
 
@@ -239,7 +240,7 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if f.Home != r.Home && !r.New {
 		r.before, r.signedOff = r.Home, s.tick
 	}
-	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
+	r.Epoch, r.Home, r.Account, r.fixed, r.stale, r.missing = f.Epoch, f.Home, f.Account, f.Fixed, false, false
 	if r.Account != 0 {
 		s.accounts[r.Account] = r.Entity
 	}

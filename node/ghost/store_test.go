@@ -215,6 +215,25 @@ func TestReplicasOfTheDeadStayUntilASnapshotCoversTheirHome(t *testing.T) {
 	}
 }
 
+// An item that the dead owner gave to somebody with its last write lies in no snapshot of the heir: nobody can have it elsewhere.
+func TestWhatNeverMovesGoesWithTheFirstSnapshotThatLacksIt(t *testing.T) {
+	w := newWorld()
+	f := snapshot(0, 1, 10)
+	f.Home, f.Fixed = 5, true
+	w.deliver(t, step{"a", f})
+	w.dead["a"] = true
+	w.BeginSnapshot(2, "b") // a chunk that b owes says nothing of this one
+	w.EndSnapshot(1, "b", []uint32{4})
+	w.deliver(t)
+	if w.Get(id) == nil {
+		t.Fatal("it vanished by a snapshot that does not speak of its home")
+	}
+	w.EndSnapshot(1, "b", []uint32{5})
+	if w.Get(id) != nil {
+		t.Fatal("it stays though its home's new holder does not have it")
+	}
+}
+
 func TestASnapshotRemovesOnlyWhatItsOwnerDidNotConfirm(t *testing.T) {
 	w := newWorld()
 	w.deliver(t, step{"a", snapshot(0, 1, 10)})

@@ -180,7 +180,7 @@ func (s *sim) encodeFrame(dst []byte, id ecs.EntityID, a *authority, was *syncSt
 }
 
 func (s *sim) header(id ecs.EntityID, a *authority) ghost.Frame {
-	f := ghost.Frame{Entity: id, Epoch: a.epoch, Chunk: a.chunk, Home: uint32(s.grid.RegionIndex(a.home))}
+	f := ghost.Frame{Entity: id, Epoch: a.epoch, Chunk: a.chunk, Home: uint32(s.grid.RegionIndex(a.home)), Fixed: s.game.Lies.Has(id)}
 	if acc := s.game.Account.Get(id); acc != nil {
 		f.Account = acc.ID
 	}
