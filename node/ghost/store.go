@@ -117,6 +117,11 @@ type Store struct {
 	// Keeps reports whether an account's own entity is kept though nobody observes its chunk; nil: as Interested says. One
 	// whose session has yet to attach is taken in, but not kept: nobody tells how it goes on.
 	Keeps func(account uint64) bool
+	// Observed reports whether a region may have something in an observed chunk, so that its holder will tell of it; nil: each
+	// does.
+	Observed func(home uint32) bool
+	// Complete reports whether every region that may have something in a chunk has told of it; nil: always.
+	Complete func(chunk uint64) bool
 	// Observe is told of transitions; it may be nil.
 	Observe func(Event, ecs.EntityID)
 
