@@ -115,10 +115,11 @@ func (s *Store) leaves(owner string) bool {
 func (s *Store) observed(home uint32) bool { return s.Observed == nil || s.Observed(home) }
 
 // leftBefore reports whether a replica cannot come back from the home that it was last handed over from: who took it may have
-// died before the store had it there, so that home's owner must have spoken since.
+// died before the store had it there, so that home's owner must have spoken since. One that lives on tells within 30 s, if
+// there is something to tell.
 func (s *Store) leftBefore(r *Replica) bool {
 	return r.signedOff == 0 || !s.observed(r.before) || slices.ContainsFunc(s.claims[r.before], func(c claim) bool {
-		return c.tick > r.signedOff && !s.dead(c.owner)
+		return !s.dead(c.owner) && (c.tick > r.signedOff || s.tick-r.signedOff >= graveTicks)
 	})
 }
 

@@ -86,8 +86,9 @@ func (s *Store) answered(chunk uint64, owner string) {
 	}
 }
 
-// Sweep removes what all snapshots of an owner together did not confirm. Call it when none of them is on its way. What was
-// a dead owner's goes when nobody says for as long as frames are held that it is his.
+// Sweep removes what all snapshots of an owner together did not confirm, as soon as the others that may have it there have told as
+// well: an owner that lost its region for a while may have offered it to one that died. Call it when none of them is on its way.
+// What was a dead owner's goes when nobody says for as long as frames are held that it is his.
 func (s *Store) Sweep(owner string) {
 	for _, id := range s.missing[owner] {
 		switch r := s.replicas[id]; {
@@ -96,9 +97,24 @@ func (s *Store) Sweep(owner string) {
 			r.missing = false
 			s.doubt(r)
 		default:
-			s.observe(Swept, id)
-			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+			s.lacking = append(s.lacking, r)
 		}
 	}
 	delete(s.missing, owner)
+	s.sweepLacking()
+}
+
+func (s *Store) sweepLacking() {
+	s.lacking = slices.DeleteFunc(s.lacking, func(r *Replica) bool {
+		if len(r.held) > 0 { // who does not have it will not sign it off
+			s.succeed(r)
+		}
+		lacks := r.missing && s.replicas[r.Entity] == r
+		if lacks && s.complete(r.Chunk) {
+			s.observe(Swept, r.Entity)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+			return true
+		}
+		return !lacks
+	})
 }

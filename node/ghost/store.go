@@ -140,6 +140,7 @@ type Store struct {
 	spare     []ecs.EntityID
 	unknown   []Unknown
 	missing   map[string][]ecs.EntityID  // by the owner whose snapshot lacks them
+	lacking   []*Replica                 // that no snapshot of their owner has, but others have yet to speak
 	awaited   map[uint64][]string        // by chunk: the owners whose snapshot is on its way
 	claims    map[uint32][]claim         // by home: whose snapshots covered it, the newest last
 	doubts    []doubt                    // whose owner may be dead

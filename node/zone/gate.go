@@ -234,14 +234,13 @@ func (g *gate) peerDead(session string) {
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
 	g.replicas.EndSnapshot(chunk, from, homes)
+	if _, found := slices.BinarySearch(g.holders[chunk], from); found {
+		g.unready(from, chunk)
+		for _, home := range homes {
+			g.ready[chunk] = append(g.ready[chunk], covered{home, from})
+		}
+	}
 	g.answered(from, chunk)
-	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
-		return
-	}
-	g.unready(from, chunk)
-	for _, home := range homes {
-		g.ready[chunk] = append(g.ready[chunk], covered{home, from})
-	}
 }
 
 // answered: a snapshot is here, or is not wanted any more. With the last one of a session it is known what none confirmed.
