@@ -19,7 +19,7 @@ func TestSamplesApplyAndThenDifferInNothing(t *testing.T) {
 	c := client.WithFieldValidation(envtest.Client(t, cfg), metav1.FieldValidationStrict)
 	namespace := envtest.Namespace(t, cfg)
 	samples := manifests(t, "samples")
-	if len(samples) < 9 {
+	if len(samples) < 10 {
 		t.Fatalf("got %d samples", len(samples))
 	}
 	for _, path := range samples {
@@ -80,7 +80,7 @@ func TestOneSampleHasEveryField(t *testing.T) {
 	sample := documents(t, filepath.Join("samples", "8-every-field.yaml"))[0]
 	// Areas are in the samples before; a store is one of two.
 	elsewhere := []string{"assignment.areas", "store.external"}
-	for _, parent := range []string{"", "grid", "nodes", "assignment", "fencing", "failover", "gateway", "store"} {
+	for _, parent := range []string{"", "grid", "nodes", "assignment", "fencing", "failover", "handoff", "maintenance", "gateway", "store"} {
 		at := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties"}
 		have := []string{"spec"}
 		if parent != "" {

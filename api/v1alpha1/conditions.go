@@ -92,13 +92,23 @@ const (
 
 // Reasons of AssignmentConverged=False.
 const (
-	// ReasonRegionsAway: regions are held by other nodes than the assignment names; the message says how many and why.
-	ReasonRegionsAway = "RegionsAway"
-	// ReasonRegionsMoving: regions are on their way.
-	ReasonRegionsMoving = "RegionsMoving"
 	// ReasonMoveNotActedOn: the assignment moves regions that live nodes hold, and this version moves regions only when
 	// nobody holds them. The former owners serve on.
 	ReasonMoveNotActedOn = "MoveNotActedOn"
+	// ReasonMoving: regions are on their way; the message says how many have arrived and how many wait.
+	ReasonMoving = "Moving"
+	// ReasonWaitingForWindow: regions wait for a maintenance window; the message says for which, and until when.
+	ReasonWaitingForWindow = "WaitingForWindow"
+	// ReasonBackingOff: orders were taken back, and all that is left waits before it is tried again; the message names a
+	// region, why, and until when.
+	ReasonBackingOff = "BackingOff"
+	// ReasonHolderAway: regions are with other nodes because the node that the assignment names does not live, is not
+	// ready, or drains. They go home when it is back.
+	ReasonHolderAway = "HolderAway"
+	// ReasonHolderSilent: the node that has the regions does not renew; they move when it is back, or by failover.
+	ReasonHolderSilent = "HolderSilent"
+	// ReasonNoCapacity: the node that the assignment names is too slow already to take regions.
+	ReasonNoCapacity = "NoCapacity"
 )
 
 // Reasons of NodesUpToDate=False.
@@ -154,6 +164,13 @@ const (
 	// ReasonWrongStore, with False: the store has the id of another World, or not the one in status.storeID. No zone node is
 	// made and those that run are not touched, whatever else changes. Also a reason of Stalled=True.
 	ReasonWrongStore = "WrongStore"
+)
+
+// Reasons of Stalled=True, besides those of what stalls.
+const (
+	// ReasonInvalidMaintenance: a window of spec.maintenance cannot be read; the message says which and why. Until it is
+	// corrected nothing that is confined starts; everything else goes on.
+	ReasonInvalidMaintenance = "InvalidMaintenance"
 )
 
 // Reasons that any condition may have.

@@ -21,6 +21,8 @@ const (
 	// AnnotationTarget, on a region Lease, names the node that should hold the region, e.g. "genesis-zone-2". Only the
 	// operator writes it.
 	AnnotationTarget = "spatialcells.io/target"
+	// AnnotationMove, on a region Lease, is the operator's note about the order to move the region: see controllers/moves.
+	AnnotationMove = "spatialcells.io/move"
 	// AnnotationAddress, on a session Lease, is host:port of the peer link of this incarnation.
 	AnnotationAddress = "spatialcells.io/address"
 	// AnnotationKeyHash, on a session Lease, is the lower-case hexadecimal SHA-256 of the DER SubjectPublicKeyInfo of

@@ -92,7 +92,39 @@ func TestWorldsThatAreRefused(t *testing.T) {
 
 		{"a port that is none", `spec: {gateway: {port: 65536}}`, "should be less than or equal to 65535"},
 		{"an unknown service type", `spec: {gateway: {serviceType: ExternalName}}`, "Unsupported value"},
-		{"a field of a later version", `spec: {maintenance: {windows: []}}`, `unknown field "spec.maintenance"`},
+		{"one move at a time", `spec: {handoff: {maxConcurrentRegions: 1, regionTimeoutSeconds: 5}}`, ""},
+		{"no move at a time", `spec: {handoff: {maxConcurrentRegions: 0}}`, "should be greater than or equal to 1"},
+		{"more moves at once than a World of default size has regions", `spec: {handoff: {maxConcurrentRegions: 257}}`, "should be less than or equal to 256"},
+		{"an order that nobody can follow in time", `spec: {handoff: {regionTimeoutSeconds: 4}}`, "should be greater than or equal to 5"},
+
+		{"a window", window(``), ""},
+		{"a window in another zone", window(`timeZone: Europe/Berlin`), ""},
+		{"a window of the operator's own zone", window(`timeZone: Local`), "timeZone Local is that of the operator's machine"},
+		{"a window without a name", window(`name: null`), "name: Required value"},
+		{"a window whose name has blanks", window(`name: "tuesday night"`), "the name of a window may hold only"},
+		{"a window without a duration", window(`durationSeconds: null`), "durationSeconds: Required value"},
+		{"a window of a minute", window(`durationSeconds: 60`), ""},
+		{"a window of a second", window(`durationSeconds: 1`), "should be greater than or equal to 60"},
+		{"a window of more than a week", window(`durationSeconds: 604801`), "should be less than or equal to 604800"},
+		{"a zone in the cron expression", window(`cron: "CRON_TZ=UTC 30 4 * * *"`), "cron may not name a time zone"},
+		{"a cron shorthand", window(`cron: "@every 1h30m"`), "cron must be five fields"},
+		{"a cron expression that only the operator can refuse", window(`cron: "61 25 * * *"`), ""},
+		{"windows of one name", `spec: {maintenance: {windows: [{name: a, cron: "30 4 * * *", durationSeconds: 900}, {name: a, cron: "30 5 * * *", durationSeconds: 900}]}}`, "Duplicate value"},
+		{"a list of nothing that waits", `spec: {maintenance: {confine: []}}`, "should have at least 1 items"},
+		{"some of what can wait", `spec: {maintenance: {confine: [Rollouts, BoundaryMoves]}}`, ""},
+		{"something else that waits", `spec: {maintenance: {confine: [Failovers]}}`, "Unsupported value"},
+		{"an exclusion", exclusion("2026-12-18T00:00:00Z", "2026-12-28T00:00:00Z"), ""},
+		{"an exclusion across time zones", exclusion("2026-12-18T00:00:00+01:00", "2026-12-17T23:30:00Z"), ""},
+		{"an exclusion that ends before it starts", exclusion("2026-12-28T00:00:00Z", "2026-12-18T00:00:00Z"), "endTime of an exclusion must be after its startTime"},
+		{"an exclusion of no time", exclusion("2026-12-18T00:00:00Z", "2026-12-18T00:00:00Z"), "endTime of an exclusion must be after its startTime"},
+		{"an exclusion whose end is no time", exclusion("2026-12-18T00:00:00Z", "christmas"), "must be of type date-time"},
+		{"an override", `spec: {maintenance: {override: {executionTime: Immediate, endTime: "2026-12-18T05:00:00Z", reason: hotfix}}}`, ""},
+		{"an override without an end", `spec: {maintenance: {override: {executionTime: Immediate, reason: hotfix}}}`, "endTime: Required value"},
+		{"an override without a reason", `spec: {maintenance: {override: {executionTime: Immediate, endTime: "2026-12-18T05:00:00Z"}}}`, "reason: Required value"},
+		{"an override to some time", `spec: {maintenance: {override: {executionTime: Soon, endTime: "2026-12-18T05:00:00Z", reason: hotfix}}}`, "Unsupported value"},
+		{"an announcement of a day", `spec: {maintenance: {announceSeconds: 86400}}`, ""},
+		{"an announcement after the fact", `spec: {maintenance: {announceSeconds: -1}}`, "should be greater than or equal to 0"},
+		{"a field of a later version", `spec: {rebalancing: {mode: Propose}}`, `unknown field "spec.rebalancing"`},
 		{"a misspelt field", `spec: {nodes: {replica: 4}}`, `unknown field "spec.nodes.replica"`},
 		{"an unknown management", `spec: {managementPolicy: Ignored}`, "Unsupported value"},
 	} {
@@ -103,6 +135,25 @@ func TestWorldsThatAreRefused(t *testing.T) {
 			expect(t, strict(t, cfg).Create(t.Context(), object, client.DryRunAll), r.says)
 		})
 	}
+}
+
+// window is an edit that adds a window, with one field of it changed; null removes it.
+func window(change string) string {
+	fields := map[string]any{"name": "nightly", "cron": "30 4 * * *", "durationSeconds": 5400}
+	var changes map[string]any
+	if err := yaml.Unmarshal([]byte(change), &changes); err != nil {
+		panic(err)
+	}
+	mergeMaps(fields, changes)
+	edit, err := yaml.Marshal(map[string]any{"spec": map[string]any{"maintenance": map[string]any{"windows": []any{fields}}}})
+	if err != nil {
+		panic(err)
+	}
+	return string(edit)
+}
+
+func exclusion(start, end string) string {
+	return `spec: {maintenance: {exclusions: [{name: launch, startTime: "` + start + `", endTime: "` + end + `"}]}}`
 }
 
 const areas = "{ordinal: 3, column: 0, row: 0}"
@@ -129,6 +180,8 @@ func TestEditsOfAWorldThatAreRefused(t *testing.T) {
 		{"an image of the store", `spec: {store: {managed: {image: "valkey:9"}}}`, ""},
 		{"another volume", `spec: {store: {managed: {storage: {size: 20Gi}}}}`, "edit the claim data-<world>-store-0"},
 		{"a pause", `spec: {managementPolicy: Paused}`, ""},
+		{"more moves at once", `spec: {handoff: {maxConcurrentRegions: 16}}`, ""},
+		{"windows", window(""), ""},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			object := merge(t, living, r.edit)

@@ -38,6 +38,7 @@ func TestDefaultsOfTheSmallestWorld(t *testing.T) {
 		Assignment:       v1alpha1.AssignmentSpec{Policy: v1alpha1.AssignmentBalanced},
 		Fencing:          v1alpha1.FencingSpec{LeaseDurationSeconds: 15, RenewDeadlineSeconds: 10, RenewPeriodSeconds: 2},
 		Failover:         v1alpha1.FailoverSpec{RedistributionDelaySeconds: new(int32(30))},
+		Handoff:          v1alpha1.HandoffSpec{MaxConcurrentRegions: 4, RegionTimeoutSeconds: 60},
 		Gateway:          v1alpha1.GatewaySpec{ServiceType: "ClusterIP", Port: 8080},
 		ManagementPolicy: v1alpha1.ManagementManaged,
 	}

@@ -19,6 +19,14 @@ type WorldStatus struct {
 	// regions counts the regions.
 	// +optional
 	Regions RegionsStatus `json:"regions,omitzero"`
+	// moves is what is left of the edit of the assignment, or of a return after a failover, that is being carried out.
+	// Unset when every region is where the assignment says.
+	// +optional
+	Moves *MovesStatus `json:"moves,omitempty"`
+	// nextWindow is the maintenance window that is open, or the one that opens next. Unset when planned disruptions need
+	// not wait.
+	// +optional
+	NextWindow *WindowStatus `json:"nextWindow,omitempty"`
 	// players is the number of players connected, as the zone nodes last reported it.
 	// +optional
 	Players int32 `json:"players"`
@@ -68,7 +76,7 @@ type RegionsStatus struct {
 	// owned is the number of regions whose Lease a live session holds.
 	// +optional
 	Owned int32 `json:"owned"`
-	// moving is the number of regions that their holder should give to another node.
+	// moving is the number of regions that their holder was ordered to give to another node.
 	// +optional
 	Moving int32 `json:"moving"`
 	// away is the number of regions held by another node than the assignment says.
@@ -78,6 +86,61 @@ type RegionsStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Summary string `json:"summary,omitempty"`
+}
+
+// MovesStatus is how far the regions are on their way to the nodes that the assignment names.
+type MovesStatus struct {
+	// planned is the number of regions that were away when the spec was last edited, and of those that got away since.
+	// +optional
+	Planned int32 `json:"planned"`
+	// moved is how many of them are where they should be.
+	// +optional
+	Moved int32 `json:"moved"`
+	// backingOff is the number of regions whose order was taken back and that wait before they are ordered again.
+	// +optional
+	BackingOff int32 `json:"backingOff"`
+	// estimatedSeconds is how long all planned moves were expected to take, once they may start.
+	// +optional
+	EstimatedSeconds int32 `json:"estimatedSeconds"`
+	// borderBefore is the length of the borders between nodes, in edges of regions, before the edit.
+	// +optional
+	BorderBefore int32 `json:"borderBefore"`
+	// borderAfter is what it will be when every region is where the assignment says.
+	// +optional
+	BorderAfter int32 `json:"borderAfter"`
+}
+
+// WindowState says what a maintenance window does.
+// +kubebuilder:validation:Enum=Closed;Announced;Open;Overridden
+type WindowState string
+
+const (
+	// WindowClosed: it opens at startTime.
+	WindowClosed WindowState = "Closed"
+	// WindowAnnounced: it opens within maintenance.announceSeconds, and something is going to start then.
+	WindowAnnounced WindowState = "Announced"
+	// WindowOpen: what is confined may start until endTime.
+	WindowOpen WindowState = "Open"
+	// WindowOverridden: maintenance.override lifts the windows until endTime.
+	WindowOverridden WindowState = "Overridden"
+)
+
+// WindowStatus is the maintenance window that is open, or the one that opens next.
+type WindowStatus struct {
+	// name of the window; of several that overlap, the one that opens first. Empty while an override lifts them, and
+	// between exclusions of a World without windows.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// state is Closed, Announced, Open or Overridden.
+	// +required
+	State WindowState `json:"state"`
+	// startTime is when it opens. Unset while it is open.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// endTime is when it closes again. Unset when no end is in sight.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
 }
 
 // ZoneNodeRow is one zone node in the status of its World.

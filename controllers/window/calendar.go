@@ -1,0 +1,159 @@
+package window
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // the operator's image has nothing but the operator in it
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/spatialcells/spatialcells/api/v1alpha1"
+)
+
+// Calendar is a maintenance spec that was understood. Nil confines nothing.
+type Calendar struct {
+	windows    []recurring
+	exclusions []exclusion // by start
+	confine    []v1alpha1.DisruptionKind
+	override   *v1alpha1.MaintenanceOverride
+}
+
+// exclusion is a time without planned disruptions, from start to just before end.
+type exclusion struct {
+	name       string
+	start, end time.Time
+}
+
+// fields are those of crontab(5): no seconds, no shorthands.
+var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+
+// leapYear begins a year in which every day that ever comes does.
+var leapYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Parse understands a maintenance spec; nil is a spec that confines nothing. An error names every window that cannot be
+// read, and says what to write instead.
+func Parse(spec *v1alpha1.MaintenanceSpec) (*Calendar, error) {
+	if spec == nil {
+		return nil, nil //nolint:nilnil // no spec, and nothing wrong with it
+	}
+	c := &Calendar{confine: spec.Confine, override: spec.Override}
+	var errs []error
+	for _, w := range spec.Windows {
+		window, err := parseWindow(w)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("window %s: %w", w.Name, err))
+			continue
+		}
+		c.windows = append(c.windows, window)
+	}
+	for _, e := range spec.Exclusions {
+		c.exclusions = append(c.exclusions, exclusion{e.Name, e.StartTime.Time, e.EndTime.Time})
+	}
+	slices.SortStableFunc(c.exclusions, func(a, b exclusion) int { return a.start.Compare(b.start) })
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+func parseWindow(w v1alpha1.MaintenanceWindow) (recurring, error) {
+	schedule, err := fields.Parse(w.Cron)
+	if err != nil {
+		return recurring{}, fmt.Errorf("cron %q cannot be read (%w): write minute, hour, day of the month, month and day of the week, e.g. \"30 4 * * *\"", w.Cron, err)
+	}
+	zone := cmp.Or(w.TimeZone, "UTC")
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return recurring{}, fmt.Errorf("timeZone %q is unknown: use a name of the IANA time zone database, e.g. Europe/Berlin", zone)
+	}
+	if schedule.Next(leapYear).IsZero() {
+		return recurring{}, fmt.Errorf("cron %q names a day that never comes: correct the day of the month or the month", w.Cron)
+	}
+	return recurring{w.Name, schedule, location, time.Duration(w.DurationSeconds) * time.Second}, nil
+}
+
+// confines tells whether something waits for a window.
+func (c *Calendar) confines(kind v1alpha1.DisruptionKind) bool {
+	if c == nil || len(c.windows) == 0 && len(c.exclusions) == 0 {
+		return false
+	}
+	return len(c.confine) == 0 || slices.Contains(c.confine, kind)
+}
+
+// overridden tells whether the override is in force.
+func (c *Calendar) overridden(now time.Time) bool {
+	return c != nil && c.override != nil && c.override.ExecutionTime == v1alpha1.ExecutionImmediate && now.Before(c.override.EndTime.Time)
+}
+
+// excludedUntil is when the exclusions that cover an instant, or follow one another from it on, end; zero if none does.
+func (c *Calendar) excludedUntil(at time.Time) (name string, end time.Time) {
+	for _, e := range c.exclusions { // by start, so one pass is enough
+		reached := at
+		if !end.IsZero() {
+			reached = end
+		}
+		if !e.start.After(reached) && e.end.After(reached) {
+			name, end = cmp.Or(name, e.name), e.end
+		}
+	}
+	return name, end
+}
+
+// nextExclusion is when the next exclusion after an instant begins; zero if none does.
+func (c *Calendar) nextExclusion(at time.Time) time.Time {
+	for _, e := range c.exclusions {
+		if e.start.After(at) {
+			return e.start
+		}
+	}
+	return time.Time{}
+}
+
+// sight is how far ahead the end of an opening is looked for: longer than any window, so that only windows that follow one
+// another reach it.
+const sight = 15 * 24 * time.Hour
+
+// coveredUntil is when the windows that cover an instant, or follow one another from it on, end, and which of them was
+// first. The end is zero if none is in sight.
+func (c *Calendar) coveredUntil(at time.Time) (name string, end time.Time, covered bool) {
+	if len(c.windows) == 0 {
+		return "", time.Time{}, true
+	}
+	var first time.Time
+	for i := range c.windows {
+		if start, ok := c.windows[i].covering(at); ok && (!covered || start.Before(first)) {
+			name, first, covered = c.windows[i].name, start, true
+		}
+	}
+	if !covered {
+		return "", time.Time{}, false
+	}
+	for end, grown := at, true; grown; {
+		grown = false
+		for i := range c.windows {
+			if start, ok := c.windows[i].covering(end); ok {
+				end, grown = start.Add(c.windows[i].duration), true
+			}
+		}
+		if !grown {
+			return name, end, true
+		}
+		if end.Sub(at) > sight {
+			break
+		}
+	}
+	return name, time.Time{}, true
+}
+
+// nextStart is when the next window after an instant opens; zero if none does.
+func (c *Calendar) nextStart(at time.Time) (next time.Time) {
+	for i := range c.windows {
+		if start, ok := c.windows[i].next(at); ok && (next.IsZero() || start.Before(next)) {
+			next = start
+		}
+	}
+	return next
+}
