@@ -715,7 +715,9 @@ type EntityFrame struct {
 	// KIND_TRANSFERRED: the new owner; epoch is the one that it has.
 	ToSession string `protobuf:"bytes,10,opt,name=to_session,json=toSession,proto3" json:"to_session,omitempty"`
 	// The entity goes on from an earlier state, because its owner crashed.
-	Reset_        bool `protobuf:"varint,11,opt,name=reset,proto3" json:"reset,omitempty"`
+	Reset_ bool `protobuf:"varint,11,opt,name=reset,proto3" json:"reset,omitempty"`
+	// It never moves and never changes its home: what its chunk's snapshot lacks is no more.
+	Fixed         bool `protobuf:"varint,12,opt,name=fixed,proto3" json:"fixed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +825,13 @@ func (x *EntityFrame) GetToSession() string {
 func (x *EntityFrame) GetReset_() bool {
 	if x != nil {
 		return x.Reset_
+	}
+	return false
+}
+
+func (x *EntityFrame) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
 	}
 	return false
 }
@@ -3490,7 +3499,7 @@ const file_link_proto_rawDesc = "" +
 	"\x05again\x18\x06 \x03(\x04R\x05again\";\n" +
 	"\rChunkSnapshot\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\x04R\x05chunk\x12\x14\n" +
-	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xe1\x03\n" +
+	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xf7\x03\n" +
 	"\vEntityFrame\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.EntityFrame.KindR\x04kind\x121\n" +
@@ -3506,7 +3515,8 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"to_session\x18\n" +
 	" \x01(\tR\ttoSession\x12\x14\n" +
-	"\x05reset\x18\v \x01(\bR\x05reset\"^\n" +
+	"\x05reset\x18\v \x01(\bR\x05reset\x12\x14\n" +
+	"\x05fixed\x18\f \x01(\bR\x05fixed\"^\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vKIND_UPDATE\x10\x00\x12\x11\n" +
 	"\rKIND_SNAPSHOT\x10\x01\x12\r\n" +

@@ -67,15 +67,19 @@ func (s *Store) fade() {
 			leaving[d.replica.Owner] = s.leaves(d.replica.Owner)
 		}
 		switch r := d.replica; {
-		case !s.dead(r.Owner) || !s.leftBefore(r) || s.unanswered(r, owing):
+		case !s.dead(r.Owner) || !s.leftBefore(r) || s.unanswered(r, owing) || !s.complete(r.Chunk):
 			d.since = s.tick
-		case leaving[r.Owner] && s.tick-d.since < graveTicks:
+		case leaving[r.Owner]:
 		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
 			s.observe(Swept, r.Entity)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
 	}
 }
+
+// complete reports whether nobody who has yet to speak can have what was in a chunk: the dead owner may have given it to a
+// neighbour that died as well.
+func (s *Store) complete(chunk uint64) bool { return s.Complete == nil || s.Complete(chunk) }
 
 // unanswered reports whether another live owner that speaks for a replica's home has yet to tell of some chunk: it may have it
 // there.
@@ -99,8 +103,8 @@ func (s *Store) owing() map[string]bool {
 // leaves reports whether a dead owner spoke for a home that nobody speaks for now: the store may have there what it said is at
 // another home of it.
 func (s *Store) leaves(owner string) bool {
-	for _, claims := range s.claims {
-		if slices.ContainsFunc(claims, func(c claim) bool { return c.owner == owner }) &&
+	for home, claims := range s.claims {
+		if s.observed(home) && slices.ContainsFunc(claims, func(c claim) bool { return c.owner == owner }) &&
 			!slices.ContainsFunc(claims, func(c claim) bool { return !s.dead(c.owner) }) {
 			return true
 		}
@@ -108,11 +112,14 @@ func (s *Store) leaves(owner string) bool {
 	return false
 }
 
+func (s *Store) observed(home uint32) bool { return s.Observed == nil || s.Observed(home) }
+
 // leftBefore reports whether a replica cannot come back from the home that it was last handed over from: who took it may have
-// died before the store had it there, so that home's owner must have spoken since.
+// died before the store had it there, so that home's owner must have spoken since. One that lives on tells within 30 s, if
+// there is something to tell.
 func (s *Store) leftBefore(r *Replica) bool {
-	return r.signedOff == 0 || s.tick-r.signedOff >= graveTicks || slices.ContainsFunc(s.claims[r.before], func(c claim) bool {
-		return c.tick > r.signedOff && !s.dead(c.owner)
+	return r.signedOff == 0 || !s.observed(r.before) || slices.ContainsFunc(s.claims[r.before], func(c claim) bool {
+		return !s.dead(c.owner) && (c.tick > r.signedOff || s.tick-r.signedOff >= graveTicks)
 	})
 }
 

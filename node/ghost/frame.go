@@ -23,6 +23,7 @@ type Frame struct {
 	Vanish     wire.VanishReason
 	To         string
 	Reset      bool
+	Fixed      bool // it never moves and never changes its home
 }
 
 var errFrame = errors.New("malformed entity frame")
@@ -30,11 +31,11 @@ var errFrame = errors.New("malformed entity frame")
 // Field numbers of wire.EntityFrame, wire.Epoch and wire.EntityUpdate. The hot path reads and writes them without
 // reflection; a test holds them against the generated descriptors.
 const (
-	frameEntity, frameKind, frameEpoch, frameChunk, frameHome, frameAccount = 1, 2, 3, 4, 5, 6
-	frameComponents, frameEvents, frameVanish, frameTo, frameReset          = 7, 8, 9, 10, 11
-	epochRecoveries, epochTransfers                                         = 1, 2
-	updateComponents, updateEvents                                          = 2, 3
-	componentRemoved, componentAge                                          = 14, 15
+	frameEntity, frameKind, frameEpoch, frameChunk, frameHome, frameAccount    = 1, 2, 3, 4, 5, 6
+	frameComponents, frameEvents, frameVanish, frameTo, frameReset, frameFixed = 7, 8, 9, 10, 11, 12
+	epochRecoveries, epochTransfers                                            = 1, 2
+	updateComponents, updateEvents                                             = 2, 3
+	componentRemoved, componentAge                                             = 14, 15
 )
 
 // Append encodes the frame after dst.
@@ -58,6 +59,9 @@ func (f *Frame) Append(dst []byte) []byte {
 	}
 	if f.Reset {
 		dst = appendVarint(dst, frameReset, 1)
+	}
+	if f.Fixed {
+		dst = appendVarint(dst, frameFixed, 1)
 	}
 	return dst
 }
@@ -89,6 +93,8 @@ func (f *Frame) Decode(b []byte) error {
 			f.To = string(body)
 		case frameReset:
 			f.Reset = v != 0
+		case frameFixed:
+			f.Fixed = v != 0
 		}
 		return nil
 	})

@@ -21,7 +21,7 @@ func TestFieldNumbersAreThoseOfTheContract(t *testing.T) {
 	}{
 		{&wire.EntityFrame{}, map[protoreflect.Name]int{
 			"entity": frameEntity, "kind": frameKind, "epoch": frameEpoch, "chunk": frameChunk, "home": frameHome, "account": frameAccount,
-			"components": frameComponents, "events": frameEvents, "vanish": frameVanish, "to_session": frameTo, "reset": frameReset,
+			"components": frameComponents, "events": frameEvents, "vanish": frameVanish, "to_session": frameTo, "reset": frameReset, "fixed": frameFixed,
 		}},
 		{&wire.Epoch{}, map[protoreflect.Name]int{"recoveries": epochRecoveries, "transfers": epochTransfers}},
 		{&wire.EntityUpdate{}, map[protoreflect.Name]int{"components": updateComponents, "events": updateEvents}},
@@ -53,7 +53,7 @@ func TestAFrameIsWhatTheGeneratedCodeReads(t *testing.T) {
 			Chunk: rapid.Uint64().Draw(t, "chunk"), Home: rapid.Uint32().Draw(t, "home"), Account: rapid.Uint64().Draw(t, "account"),
 			Components: AppendComponent(nil, []byte{0x0a, 0}, rapid.Uint32().Draw(t, "age")), Events: rapid.SliceOf(rapid.Byte()).Draw(t, "events"),
 			Vanish: wire.VanishReason(rapid.IntRange(0, 3).Draw(t, "vanish")), To: rapid.StringMatching(`[a-z#0-9]*`).Draw(t, "to"),
-			Reset: rapid.Bool().Draw(t, "reset"),
+			Reset: rapid.Bool().Draw(t, "reset"), Fixed: rapid.Bool().Draw(t, "fixed"),
 		}
 		b := f.Append(nil)
 		var m wire.EntityFrame
@@ -62,7 +62,7 @@ func TestAFrameIsWhatTheGeneratedCodeReads(t *testing.T) {
 		}
 		if m.Entity != uint64(f.Entity) || m.Kind != f.Kind || m.Epoch.GetRecoveries() != f.Epoch.Recoveries || m.Epoch.GetTransfers() != f.Epoch.Transfers ||
 			m.Chunk != f.Chunk || m.Home != f.Home || m.Account != f.Account || !bytes.Equal(m.Components, f.Components) ||
-			!bytes.Equal(m.Events, f.Events) || m.Vanish != f.Vanish || m.ToSession != f.To || m.Reset_ != f.Reset {
+			!bytes.Equal(m.Events, f.Events) || m.Vanish != f.Vanish || m.ToSession != f.To || m.Reset_ != f.Reset || m.Fixed != f.Fixed {
 			t.Fatalf("%+v was read as %v", f, &m)
 		}
 		again, err := proto.Marshal(&m)

@@ -103,6 +103,7 @@ func (s *Store) Expire(tick int64) {
 	}
 	s.askUnheard()
 	s.fade()
+	s.sweepLacking()
 	s.forgetGraves()
 }
 

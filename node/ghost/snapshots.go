@@ -52,16 +52,19 @@ func (s *Store) Interrupted(owner string) {
 
 // EndSnapshot notes what the snapshot of a chunk should have confirmed and did not: the owner's own replicas, and those of
 // dead owners at home in one of the regions that it covers. They may have moved to a chunk whose snapshot is still on its way, so
-// they stay until Sweep.
+// they stay until Sweep. What never moves goes at once.
 func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 	s.answered(chunk, owner)
 	for _, home := range homes {
 		s.claim(home, owner)
 	}
-	for _, id := range s.residents.In(chunk) {
+	for _, id := range slices.Clone(s.residents.In(chunk)) {
 		r := s.replicas[id]
 		switch {
 		case !slices.Contains(homes, r.Home) || r.missing:
+		case r.fixed && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)):
+			s.observe(Swept, id)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		case r.Owner != owner && !s.dead(r.Owner): // one of them is late
 			s.doubt(r)
 		case r.Owner != owner || r.stale:
@@ -83,8 +86,9 @@ func (s *Store) answered(chunk uint64, owner string) {
 	}
 }
 
-// Sweep removes what all snapshots of an owner together did not confirm. Call it when none of them is on its way. What was
-// a dead owner's goes when nobody says for as long as frames are held that it is his.
+// Sweep removes what all snapshots of an owner together did not confirm, as soon as the others that may have it there have told as
+// well: an owner that lost its region for a while may have offered it to one that died. Call it when none of them is on its way.
+// What was a dead owner's goes when nobody says for as long as frames are held that it is his.
 func (s *Store) Sweep(owner string) {
 	for _, id := range s.missing[owner] {
 		switch r := s.replicas[id]; {
@@ -93,9 +97,24 @@ func (s *Store) Sweep(owner string) {
 			r.missing = false
 			s.doubt(r)
 		default:
-			s.observe(Swept, id)
-			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+			s.lacking = append(s.lacking, r)
 		}
 	}
 	delete(s.missing, owner)
+	s.sweepLacking()
+}
+
+func (s *Store) sweepLacking() {
+	s.lacking = slices.DeleteFunc(s.lacking, func(r *Replica) bool {
+		if len(r.held) > 0 { // who does not have it will not sign it off
+			s.succeed(r)
+		}
+		lacks := r.missing && s.replicas[r.Entity] == r
+		if lacks && s.complete(r.Chunk) {
+			s.observe(Swept, r.Entity)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+			return true
+		}
+		return !lacks
+	})
 }

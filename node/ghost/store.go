@@ -48,6 +48,7 @@ type Replica struct {
 	doubted    bool  // another live owner speaks for its home
 	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
 	before     uint32
+	fixed      bool  // it never moves and never changes its home
 	signedOff  int64 // when it was first said that it is at home elsewhere, and no longer in before; 0: never
 }
 
@@ -116,6 +117,11 @@ type Store struct {
 	// Keeps reports whether an account's own entity is kept though nobody observes its chunk; nil: as Interested says. One
 	// whose session has yet to attach is taken in, but not kept: nobody tells how it goes on.
 	Keeps func(account uint64) bool
+	// Observed reports whether a region may have something in an observed chunk, so that its holder will tell of it; nil: each
+	// does.
+	Observed func(home uint32) bool
+	// Complete reports whether every region that may have something in a chunk has told of it; nil: always.
+	Complete func(chunk uint64) bool
 	// Observe is told of transitions; it may be nil.
 	Observe func(Event, ecs.EntityID)
 
@@ -134,6 +140,7 @@ type Store struct {
 	spare     []ecs.EntityID
 	unknown   []Unknown
 	missing   map[string][]ecs.EntityID  // by the owner whose snapshot lacks them
+	lacking   []*Replica                 // that no snapshot of their owner has, but others have yet to speak
 	awaited   map[uint64][]string        // by chunk: the owners whose snapshot is on its way
 	claims    map[uint32][]claim         // by home: whose snapshots covered it, the newest last
 	doubts    []doubt                    // whose owner may be dead
@@ -239,7 +246,7 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if f.Home != r.Home && !r.New {
 		r.before, r.signedOff = r.Home, s.tick
 	}
-	r.Epoch, r.Home, r.Account, r.stale, r.missing = f.Epoch, f.Home, f.Account, false, false
+	r.Epoch, r.Home, r.Account, r.fixed, r.stale, r.missing = f.Epoch, f.Home, f.Account, f.Fixed, false, false
 	if r.Account != 0 {
 		s.accounts[r.Account] = r.Entity
 	}

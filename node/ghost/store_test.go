@@ -215,6 +215,25 @@ func TestReplicasOfTheDeadStayUntilASnapshotCoversTheirHome(t *testing.T) {
 	}
 }
 
+// An item that the dead owner gave to somebody with its last write lies in no snapshot of the heir: nobody can have it elsewhere.
+func TestWhatNeverMovesGoesWithTheFirstSnapshotThatLacksIt(t *testing.T) {
+	w := newWorld()
+	f := snapshot(0, 1, 10)
+	f.Home, f.Fixed = 5, true
+	w.deliver(t, step{"a", f})
+	w.dead["a"] = true
+	w.BeginSnapshot(2, "b") // a chunk that b owes says nothing of this one
+	w.EndSnapshot(1, "b", []uint32{4})
+	w.deliver(t)
+	if w.Get(id) == nil {
+		t.Fatal("it vanished by a snapshot that does not speak of its home")
+	}
+	w.EndSnapshot(1, "b", []uint32{5})
+	if w.Get(id) != nil {
+		t.Fatal("it stays though its home's new holder does not have it")
+	}
+}
+
 func TestASnapshotRemovesOnlyWhatItsOwnerDidNotConfirm(t *testing.T) {
 	w := newWorld()
 	w.deliver(t, step{"a", snapshot(0, 1, 10)})
@@ -291,5 +310,88 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 		w.Settle()
 	}); n != 0 {
 		t.Errorf("%v allocations per forwarded update", n)
+	}
+}
+
+// The dead owner may have given it to a neighbour that died as well, and whose heir has yet to speak.
+func TestReplicasOfTheDeadStayWhileANeighbourHasYetToSpeak(t *testing.T) {
+	w := newWorld()
+	spoken := false
+	w.Complete = func(uint64) bool { return spoken }
+	f := snapshot(0, 1, 10)
+	f.Home = 5
+	w.deliver(t, step{"a", f})
+	w.dead["a"] = true
+	w.EndSnapshot(1, "b", []uint32{5})
+	w.Sweep("b")
+	for range 3 * graveTicks {
+		w.deliver(t)
+	}
+	if w.Get(id) == nil {
+		t.Fatal("it vanished though the neighbour may have it")
+	}
+	spoken = true
+	for range HoldTicks + 1 {
+		w.deliver(t)
+	}
+	if w.Get(id) != nil {
+		t.Fatal("it stays though everybody has spoken")
+	}
+}
+
+// An owner that lost its region for a while has no more what it had offered to a neighbour, which may have died since.
+func TestWhatItsOwnerHasNoMoreStaysWhileANeighbourHasYetToSpeak(t *testing.T) {
+	w := newWorld()
+	spoken := false
+	w.Complete = func(uint64) bool { return spoken }
+	f := snapshot(0, 1, 10)
+	w.deliver(t, step{"a", f})
+	w.BeginSnapshot(1, "a")
+	w.EndSnapshot(1, "a", []uint32{0})
+	w.Sweep("a")
+	w.deliver(t)
+	if w.Get(id) == nil {
+		t.Fatal("it vanished though the neighbour may have it")
+	}
+	w.deliver(t, step{"b", snapshot(1, 1, 11)})
+	if r := w.Get(id); r == nil || r.Owner != "b" || w.blinked {
+		t.Fatalf("%+v, blinked %v: who does not have it cannot sign it off", r, w.blinked)
+	}
+	spoken = true
+	w.BeginSnapshot(1, "b")
+	w.EndSnapshot(1, "b", []uint32{0})
+	w.Sweep("b")
+	if w.deliver(t); w.Get(id) != nil {
+		t.Fatal("it stays though everybody has spoken")
+	}
+}
+
+// Who took it may have died before the store had it there: it may come back from the home before, however late that is recovered.
+func TestReplicasOfTheDeadStayUntilTheHomeBeforeHasSpoken(t *testing.T) {
+	w := newWorld()
+	watched := true
+	w.Observed = func(uint32) bool { return watched }
+	f := snapshot(0, 1, 10)
+	f.Home = 4
+	w.EndSnapshot(1, "a", []uint32{4})
+	w.deliver(t, step{"a", f})
+	g := transferred(1, 1, "b")
+	g.Home = 5
+	w.deliver(t, step{"a", g})
+	w.dead["a"], w.dead["b"] = true, true
+	w.EndSnapshot(1, "c", []uint32{5})
+	w.Sweep("c")
+	for range 2 * graveTicks {
+		w.deliver(t)
+	}
+	if w.Get(id) == nil {
+		t.Fatal("it vanished before the home before was recovered")
+	}
+	watched = false // nobody here will hear of that
+	for range HoldTicks + 1 {
+		w.deliver(t)
+	}
+	if w.Get(id) != nil {
+		t.Fatal("it stays though nobody here will hear of the home before")
 	}
 }

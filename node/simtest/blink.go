@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
@@ -39,7 +40,8 @@ func (k *checker) blinks(cl *Client) {
 		case seen && !g.seen:
 			*g = glimpse{seen: true, since: k.c.ticks}
 		case !seen && g.seen:
-			*g = glimpse{since: g.since, missed: k.stands(cl, t, g.since), went: k.c.ticks, why: farewell(cl, t.id)}
+			*g = glimpse{since: g.since, went: k.c.ticks, why: farewell(cl, t.id)}
+			g.missed = k.stands(cl, t, g.since) && !k.jumpedAway(t, g.why)
 			if g.missed {
 				k.c.say("account %d misses entity %v: %s", cl.Account, t.id, g.why)
 			}
@@ -57,6 +59,14 @@ func (k *checker) stands(cl *Client, t *tracked, since int) bool {
 	}
 	return t.rested < since && cl.surrounds(t.at)
 }
+
+// jumpedAway reports whether an entity was out of sight before it jumped to where it is: client and entity may pass each other.
+func (k *checker) jumpedAway(t *tracked, why string) bool {
+	return why == outOfSight && k.c.ticks-t.jumped <= 2*k.patience()
+}
+
+// outOfSight is what a client is told of what it cannot see any more.
+var outOfSight = "it vanished as " + wire.VanishReason_VANISH_REASON_OUT_OF_SIGHT.String()
 
 // farewell is what a client was told of an entity that went out of its sight in this tick.
 func farewell(cl *Client, id ecs.EntityID) string {

@@ -63,6 +63,7 @@ type tracked struct {
 	id      ecs.EntityID
 	kept    int // the last tick in which somebody had given it away and kept its snapshot
 	rested  int // the last tick in which it went to rest
+	jumped  int // the last tick in which it was where no step leads
 	tick    int // of what follows
 	actor   *Node
 	frozen  bool
@@ -220,6 +221,9 @@ func (k *checker) see(n *Node, acts bool, e *zone.Entity) {
 	}
 	if t.actor != nil {
 		k.broke(1, "%s and %s both act for entity %v", t.actor.Session(), n.Session(), e.ID)
+	}
+	if k.c.Grid.Chebyshev(t.at, e.At) > lastStep {
+		t.jumped = k.c.ticks
 	}
 	t.actor, t.at, t.chunk, t.home = n, e.At, e.Chunk, e.Home
 	k.staysWithin(n, t, e)

@@ -22,6 +22,7 @@ type gate struct {
 
 	observers interest.Subscriptions[uint64] // accounts by chunk
 	holders   map[uint64][]string            // by observed chunk: where we are subscribed, sorted
+	homes     map[uint32]int                 // how many of those may have something of a region
 	ready     map[uint64][]covered           // by observed chunk: what of it the snapshots that are here have told
 	awaited   map[burst]bool                 // snapshots that were asked for and are not here
 	owing     map[string]int                 // their number, by session
@@ -44,12 +45,17 @@ type covered struct {
 func newGate(e *Engine) *gate {
 	g := &gate{
 		Engine: e, sessions: map[uint64]*session{}, conns: map[ConnID]*session{},
-		holders: map[uint64][]string{}, ready: map[uint64][]covered{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
+		holders: map[uint64][]string{}, homes: map[uint32]int{}, ready: map[uint64][]covered{}, add: map[string][]uint64{}, drop: map[string][]uint64{},
 		jumped: map[ecs.EntityID]bool{}, awaited: map[burst]bool{}, owing: map[string]int{}, fetching: map[uint64][]uint64{}, seenUp: map[string]bool{},
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
 	g.replicas.Keeps = func(account uint64) bool { s := g.sessions[account]; return s != nil && s.welcome }
 	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
+	g.replicas.Observed = func(home uint32) bool { return g.homes[home] > 0 }
+	g.replicas.Complete = func(chunk uint64) bool {
+		_, observed := g.holders[chunk]
+		return !observed || g.complete(chunk)
+	}
 	g.replicas.Observe = func(ev ghost.Event, id ecs.EntityID) { e.at(Happened{Point: ghostPoints[ev], Entity: id}) }
 	return g
 }
@@ -92,6 +98,9 @@ func (g *gate) release(s *session, chunk uint64) {
 
 // subscribe asks every holder of a chunk for it. An owner's replicas that its snapshot does not confirm will vanish.
 func (g *gate) subscribe(chunk uint64) {
+	if _, observed := g.holders[chunk]; !observed {
+		g.countHomes(chunk, 1)
+	}
 	want := g.table.AppendHolders(nil, g.grid.ChunkFromKey(chunk))
 	slices.Sort(want)
 	have := g.holders[chunk]
@@ -110,6 +119,14 @@ func (g *gate) subscribe(chunk uint64) {
 		}
 	}
 	g.holders[chunk] = want
+}
+
+// countHomes counts the observed chunks that each region may have something in.
+func (g *gate) countHomes(chunk uint64, by int) {
+	var buf [4]torus.RegionPos
+	for _, at := range partition.AppendRegionsTouched(buf[:0], g.grid, g.grid.ChunkFromKey(chunk), partition.Hysteresis) {
+		g.homes[uint32(g.grid.RegionIndex(at))] += by
+	}
 }
 
 func (g *gate) ask(session string, chunk uint64) {
@@ -147,6 +164,7 @@ func (g *gate) unsubscribe(chunk uint64) {
 		g.at(Happened{Point: SubscriptionReleased, Peer: session, Place: chunk})
 		g.leave(session, chunk)
 	}
+	g.countHomes(chunk, -1)
 	delete(g.holders, chunk)
 	delete(g.ready, chunk)
 	g.replicas.Drop(chunk)
@@ -216,14 +234,13 @@ func (g *gate) peerDead(session string) {
 func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
 	g.replicas.EndSnapshot(chunk, from, homes)
+	if _, found := slices.BinarySearch(g.holders[chunk], from); found {
+		g.unready(from, chunk)
+		for _, home := range homes {
+			g.ready[chunk] = append(g.ready[chunk], covered{home, from})
+		}
+	}
 	g.answered(from, chunk)
-	if _, found := slices.BinarySearch(g.holders[chunk], from); !found {
-		return
-	}
-	g.unready(from, chunk)
-	for _, home := range homes {
-		g.ready[chunk] = append(g.ready[chunk], covered{home, from})
-	}
 }
 
 // answered: a snapshot is here, or is not wanted any more. With the last one of a session it is known what none confirmed.

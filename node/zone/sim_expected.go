@@ -61,14 +61,17 @@ func (r *region) unexpect(id ecs.EntityID) {
 	r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return x.id == id })
 }
 
-// expectTicks is for how long a snapshot leaves open what may yet come: 30 s. Who has it may be cut off.
+// expectTicks is for how long a snapshot leaves open what somebody may yet bring who lives: 30 s. Who has it may be cut off.
 const expectTicks = 30 * TicksPerSecond
 
 // unsure reports whether something that observers have seen at home in a region may yet come to this node, from who keeps it
 // or by way of the store: a snapshot cannot deny it.
 func (s *sim) unsure(index int) bool {
-	if len(s.regions[index].expected) > 0 {
-		return true
+	r := s.regions[index]
+	for i := range r.expected {
+		if !r.active || s.tick < r.gaveUp || r.expected[i].deadAt != 0 { // of the dead it is about to be known
+			return true
+		}
 	}
 	for _, o := range s.outgoing.All() {
 		if o.Accepted && o.Target == s.self && (o.Region == index || int(o.Offer.SourceRegion) == index) {
@@ -80,10 +83,16 @@ func (s *sim) unsure(index int) bool {
 
 // await goes on with what may yet come, and closes the snapshots that were kept open for it.
 func (s *sim) await(r *region) {
-	if len(r.expected) > 0 {
-		r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return s.world.Alive(x.id) || s.tick >= r.gaveUp })
+	every := int64(TicksPerSecond)
+	if s.tick >= r.gaveUp { // who has it may die much later
+		every = wakePatience
 	}
-	if s.tick%TicksPerSecond == 0 {
+	if len(r.expected) > 0 {
+		r.expected = slices.DeleteFunc(r.expected, func(x expected) bool {
+			return s.world.Alive(x.id) || s.tick >= r.gaveUp && x.record.Entity == 0
+		})
+	}
+	if s.tick%every == 0 {
 		for i := range r.expected {
 			x := &r.expected[i]
 			if x.deadAt == 0 && x.by != "" && !s.alive(x.by) {

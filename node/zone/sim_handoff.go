@@ -218,7 +218,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.atEntity(OfferTaken, id, epoch, from)
 	s.adopt(id, epoch, s.grid.RegionAt(target), false)
 	if s.durableEntity(id) {
-		s.saving.Set(id, saving{dirty: true, next: s.tick, source: from, takenAt: s.boot, cameFrom: source, cameAt: s.tick})
+		s.saving.Set(id, saving{stored: s.grid.RegionAt(source), dirty: true, next: s.tick, source: from, takenAt: s.boot, cameFrom: source, cameAt: s.tick})
 		s.claimTransferred(id, epochOf(m.Expect))
 	}
 	s.answerOffer(from, id, epoch, true, "")

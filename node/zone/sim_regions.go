@@ -389,12 +389,17 @@ func (s *sim) surrender(index int) {
 	s.note("region %v is no longer held here", at)
 }
 
-// keepForHeir: an entity that came home here from another region of this node, and of which the store does not know that
-// yet, is in no record of the region. It is kept like one that was handed over, and offered to the heir.
+// keepForHeir: an entity that came home here, and of which the store does not know that yet, is in no record of the region, and
+// who brought it may be dead. It is kept like one that was handed over, and offered to the heir; one that was on its way out, to
+// where it went.
 func (s *sim) keepForHeir(id ecs.EntityID, index int) bool {
 	sv := s.saving.Get(id)
-	if sv == nil || sv.claimed || sv.source != "" || s.outgoing.Get(id) != nil || s.grid.RegionIndex(sv.stored) == index {
+	if sv == nil || sv.claimed || s.grid.RegionIndex(sv.stored) == index {
 		return false
+	}
+	if o := s.outgoing.Get(id); o != nil {
+		s.takeBack(id, o)
+		return true
 	}
 	a := s.authority.Get(id)
 	at := s.game.Position.Get(id).At

@@ -85,13 +85,14 @@ func (s *sim) tell(id ecs.EntityID) {
 	gateway := s.gatewayOf(id)
 	s.eachObserver(a.chunk, was.from, gateway, func(session string) {
 		now := session == gateway || s.nodes.Has(session, a.chunk)
-		before := !was.fresh && (session == gateway || s.nodes.Has(session, was.from) && !s.owed[burst{session, was.from}])
+		observed := !was.fresh && (session == gateway || s.nodes.Has(session, was.from))
+		before := observed && (session == gateway || !s.owed[burst{session, was.from}])
 		switch {
 		case now && !before:
 			s.copyFrame(session, id, a, &was, frameSnapshot)
 		case now:
 			s.copyFrame(session, id, a, &was, frameUpdate)
-		case before:
+		case observed: // also who waits for the chunk's snapshot may have it: what comes new is told at once
 			s.copyFrame(session, id, a, &was, frameLeft)
 		}
 	})
@@ -180,7 +181,7 @@ func (s *sim) encodeFrame(dst []byte, id ecs.EntityID, a *authority, was *syncSt
 }
 
 func (s *sim) header(id ecs.EntityID, a *authority) ghost.Frame {
-	f := ghost.Frame{Entity: id, Epoch: a.epoch, Chunk: a.chunk, Home: uint32(s.grid.RegionIndex(a.home))}
+	f := ghost.Frame{Entity: id, Epoch: a.epoch, Chunk: a.chunk, Home: uint32(s.grid.RegionIndex(a.home)), Fixed: s.game.Lies.Has(id)}
 	if acc := s.game.Account.Get(id); acc != nil {
 		f.Account = acc.ID
 	}
