@@ -185,13 +185,21 @@ func windowChanges(before, after *v1alpha1.WorldStatus) []notice {
 	switch {
 	case is == v1alpha1.WindowAnnounced:
 		notices = append(notices, notice{reason: EventWindowAnnounced, action: "Announce", note: fmt.Sprintf(
-			"window %s opens at %s: then %d regions start to move", after.NextWindow.Name, after.NextWindow.StartTime.UTC().Format(time.RFC3339), after.Regions.Away)})
+			"%s opens at %s: then %d regions start to move", windowName(after), after.NextWindow.StartTime.UTC().Format(time.RFC3339), after.Regions.Away)})
 	case is == v1alpha1.WindowOpen && was != "":
-		notices = append(notices, notice{reason: EventWindowOpened, action: "Observe", note: fmt.Sprintf("window %s is open; %d regions are to move", after.NextWindow.Name, after.Regions.Away)})
+		notices = append(notices, notice{reason: EventWindowOpened, action: "Observe", note: fmt.Sprintf("%s is open; %d regions are to move", windowName(after), after.Regions.Away)})
 	case closed && after.Moves != nil:
 		notices = append(notices, notice{warning: true, reason: EventWindowClosed, action: "Observe", note: fmt.Sprintf("the window closed and %d regions have not moved", after.Regions.Away)})
 	}
 	return notices
+}
+
+// windowName is how people call what is open or opens next.
+func windowName(status *v1alpha1.WorldStatus) string {
+	if status.NextWindow.Name == "" {
+		return "the time between exclusions"
+	}
+	return "window " + status.NextWindow.Name
 }
 
 func stateOfWindow(status *v1alpha1.WorldStatus) v1alpha1.WindowState {

@@ -32,7 +32,7 @@ var (
 		Name: "spatialcells_session_revocations_total", Help: "Sessions that the operator took back.",
 	}, []string{"world"})
 	windowGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "spatialcells_window_open", Help: "1 while regions of the World may start to move, as far as maintenance windows are concerned.",
+		Name: "spatialcells_window_open", Help: "1 while what is confined to maintenance windows may start.",
 	}, []string{"namespace", "world"})
 	movesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "spatialcells_moves_total", Help: "Orders to move a region by how they ended: Moved, or why they were taken back: NoLongerWanted, NodeAway, TimedOut.",

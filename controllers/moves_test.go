@@ -3,7 +3,9 @@ package controllers_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,6 +126,78 @@ func TestAnEditIsContinuedByTheNextOperator(t *testing.T) {
 	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
 	if _, most, moved := b.nodes.leases.counts(); most > 4 || moved != 64 {
 		t.Errorf("%d moves, up to %d at once; want 64, at most 4 at once", moved, most)
+	}
+}
+
+// Each operator's life ends at one of its writes, which is done or not: nobody tells. The next one goes on.
+func TestAnOperatorThatDiesAtAnyWriteOfAnEditIsContinued(t *testing.T) {
+	b := newBench(t)
+	world := b.world(8, 4, 2)
+	world.Spec.Assignment = v1alpha1.AssignmentSpec{Policy: v1alpha1.AssignmentManual, Areas: []v1alpha1.Area{{Width: 8, Height: 4}, {Ordinal: 1, Column: 4, Width: 4, Height: 4}}}
+	b.apply(world)
+	b.settled()
+	var mu sync.Mutex
+	var writes, limit int
+	b.wire.set(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		mu.Lock()
+		counts := req.Method != http.MethodGet && !strings.Contains(req.URL.Path, "events.k8s.io")
+		if counts {
+			writes++
+		}
+		last, dead := counts && writes == limit, counts && writes > limit
+		mu.Unlock()
+		switch {
+		case last && limit%2 == 0: // done, and not answered
+			if response, err := send(); err == nil {
+				response.Body.Close()
+			}
+			return answer(req, http.StatusInternalServerError), nil
+		case last, dead:
+			return answer(req, http.StatusInternalServerError), nil
+		}
+		return send()
+	})
+	check := b.watchEpochs()
+	b.stop()
+	b.edit(func(w *v1alpha1.World) {
+		w.Spec.Assignment.Areas = append(w.Spec.Assignment.Areas, v1alpha1.Area{Ordinal: 1, Column: 2, Width: 2, Height: 4}, v1alpha1.Area{Column: 6, Width: 2, Height: 4})
+	})
+	for life := 1; life <= 10; life++ {
+		mu.Lock()
+		writes, limit = 0, life
+		mu.Unlock()
+		b.startOperator()
+		b.await("the operator's end", func() (bool, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			_, _, moved := b.nodes.leases.counts()
+			return writes >= limit || moved == 16, fmt.Sprint(writes)
+		})
+		b.stop()
+	}
+	b.wire.set(nil)
+	b.startOperator()
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
+	check()
+	if _, most, moved := b.nodes.leases.counts(); most > 4 || moved != 16 {
+		t.Errorf("%d moves, up to %d at once; want 16, at most 4 at once", moved, most)
+	}
+}
+
+// Every third write is spoilt: done and not answered, refused, or not done and not answered.
+func TestLostAnswersNeverSendMoreRegionsOnTheirWay(t *testing.T) {
+	b := newBench(t)
+	world := b.world(16, 16, 4)
+	world.Spec.Assignment = quarters()
+	world.Spec.Handoff = v1alpha1.HandoffSpec{MaxConcurrentRegions: 3, RegionTimeoutSeconds: 60}
+	b.apply(world)
+	b.wire.set(spoilEveryThird(5))
+	check := b.watchEpochs()
+	b.edit(exchange)
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
+	check()
+	if _, most, moved := b.nodes.leases.counts(); most > 3 || moved != 64 {
+		t.Errorf("%d moves, up to %d at once; want 64, at most 3 at once", moved, most)
 	}
 }
 

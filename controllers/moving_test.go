@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,6 +151,24 @@ func TestTheNextWindowInTheStatus(t *testing.T) {
 	}
 	if w := away().nextWindow(); w != nil {
 		t.Errorf("a World without windows has one: %+v", *w)
+	}
+}
+
+func TestANodeStopsOnlyWhenNothingIsOnItsWayToIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scene *scene
+		want  int32
+	}{
+		"it holds a region":           {row(1, "w-zone-0#1", "w-zone-1#1").ordered(0, 1), 2},
+		"a region is on its way":      {row(1, "w-zone-0#1", "w-zone-0#1").ordered(0, 1), 2},
+		"the order was taken back":    {row(1, "w-zone-0#1", "w-zone-0#1").ordered(0, 0), 1},
+		"to a node that there is not": {row(1, "w-zone-0#1", "w-zone-0#1").ordered(0, 5), 1},
+	} {
+		s := tc.scene.able(0, 1)
+		s.statefulSet = &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2))}}
+		if got := s.podsWanted(); got != tc.want {
+			t.Errorf("%s: %d pods are wanted, want %d", name, got, tc.want)
+		}
 	}
 }
 

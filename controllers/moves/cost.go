@@ -52,7 +52,8 @@ type Cost struct {
 }
 
 // CostOf prices the way from who has the regions now to who should have them. A region that nobody has moves nowhere.
-// limit is how many move at once, each in the time of estimate.
+// limit is how many move at once, each in the time of estimate. Into which maintenance window all of it fits is what a
+// window.Calendar says about something that takes Duration.
 func CostOf(g placement.Grid, now, wanted placement.Table, limit int, estimate time.Duration) Cost {
 	before := slices.Clone(now)
 	c := Cost{BorderAfter: g.Border(wanted)}

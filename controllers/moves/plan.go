@@ -186,7 +186,6 @@ func (p *planner) takeBack(i int, r Region, why Reason) {
 		p.wake(step.Note.Retry())
 	} else if r.Wanted >= 0 && r.Wanted != r.Holder {
 		p.wait(i, Turn)
-		p.wake(p.Now)
 	}
 	p.plan.Steps[i] = step
 }
