@@ -214,8 +214,8 @@ func TestAnEditInTheMiddleIsPlannedFromWhatIs(t *testing.T) {
 	b.edit(func(w *v1alpha1.World) { w.Spec.Assignment = quarters() })
 	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
 	_, most, moved := b.nodes.leases.counts()
-	if most > 4 || moved < 40 || moved > 60 {
-		t.Errorf("%d moves, up to %d at once; want about twice 20, 4 at once", moved, most)
+	if most > 4 || moved < 40 || moved%2 != 0 || moved >= 128 { // what went came back, and the rest never went
+		t.Errorf("%d moves, up to %d at once; want twice the 20 or so that had gone, 4 at once", moved, most)
 	}
 	if got := b.nodes.leases.holders(); got["genesis-zone-0"] != 64 || len(got) != 4 {
 		t.Errorf("regions by holder: %v", got)
