@@ -65,7 +65,10 @@ func TestASilentNodeIsRevokedAfterAFullDurationAndItsRegionsFoundHeirs(t *testin
 	b.await("a new life of the node", func() (bool, string) {
 		return *b.lease("genesis-zone-1").Spec.HolderIdentity != "", ""
 	})
-	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
+	world = b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
+	if _, _, moved := b.nodes.leases.counts(); moved != 4 || world.Status.Regions.Away != 0 {
+		t.Errorf("%d regions went home by a move and %d are away, want 4 and none", moved, world.Status.Regions.Away)
+	}
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
 }
 
@@ -184,7 +187,7 @@ func TestLostAndWrongAnswersDelayAndBreakNothing(t *testing.T) {
 	check := b.watchEpochs()
 	b.apply(b.mortal(4, 4, 2))
 	b.nodes.freeze("genesis-zone-1")
-	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonHolderAway)
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
 	check()
 }
