@@ -114,6 +114,9 @@ func (d *demo) wreck(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if len(c.StoreKills) < 2 {
+		c.fail("the store came back %d times of 2", len(c.StoreKills))
+	}
 	d.settle(ctx, c)
 	d.audit(ctx, c)
 	d.say("the bots log in again")
@@ -239,9 +242,6 @@ func (d *demo) settle(ctx context.Context, c *chaos) {
 	}
 	if r.Restless > 0 {
 		c.fail("of %d players something was on its way still after %v", r.Restless, restPatience)
-	}
-	if len(c.StoreKills) < 2 {
-		c.fail("the store came back %d times of 2", len(c.StoreKills))
 	}
 	var missing []string
 	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); {
