@@ -23,6 +23,7 @@ type drill struct {
 	*chaos
 	ledger *ledger
 	cuts   *cutting
+	eyes   *watchers
 	world  *v1alpha1.World
 	struck time.Time // when the latest fault struck
 	// report is what the script found, for people; data is the same for machines.
