@@ -26,6 +26,9 @@ type drill struct {
 	eyes   *watchers
 	world  *v1alpha1.World
 	struck time.Time // when the latest fault struck
+	// pardons are what the bots may see; pardoned is how often they did.
+	pardons  []pardon
+	pardoned int
 	// report is what the script found, for people; data is the same for machines.
 	report string
 	data   any
@@ -99,6 +102,7 @@ func (r *drill) run(ctx context.Context, script func(context.Context) error) err
 		return ctx.Err()
 	}
 	r.Settled = bots.Seconds(time.Since(stopped))
+	r.pardoned = forgive(&r.Swarm, began, r.pardons)
 	r.settle(ctx, r.chaos)
 	r.audit(ctx, r.chaos)
 	r.say("the bots log in again")
@@ -197,6 +201,9 @@ func (r *drill) String() string {
 	fmt.Fprintf(&b, "\nsummary (%s)\n%s", load(), r.report)
 	fmt.Fprintf(&b, "at rest     %.1f s after the bots had stopped; crashes took them back %d m at most, and %.1f s\n", time.Duration(r.Settled).Seconds(), r.Swarm.Setback, time.Duration(r.Swarm.Undone).Seconds())
 	fmt.Fprintf(&b, "audited     %d items that must be there, %d that must not\n", r.Expected, r.Ended)
+	if r.pardoned > 0 {
+		fmt.Fprintf(&b, "pardoned    %d sights over a cut while it lasted, or by clients of a node whose clock jumped\n", r.pardoned)
+	}
 	b.WriteString(r.Swarm.Summary())
 	if len(r.Failed) == 0 {
 		b.WriteString("verdict     good\n")

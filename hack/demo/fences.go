@@ -169,6 +169,8 @@ func (r *drill) cutFor(ctx context.Context, n zoneNode, d time.Duration, ports .
 	if err := r.cuts.cut(ctx, n.host(), ports...); err != nil {
 		return err
 	}
+	p := pardon{from: time.Now(), until: time.Now().Add(d + afterwards), kinds: lateSights}
+	r.pardons = append(r.pardons, p)
 	err := pause(ctx, d)
 	return errors.Join(err, r.cuts.heal())
 }
@@ -201,7 +203,9 @@ func (r *drill) jumpBoot(ctx context.Context, n zoneNode) error {
 	if err := c.jumpBoot(anHour); err != nil {
 		return err
 	}
-	r.eyes.jumps[address] = append(r.eyes.jumps[address], time.Now())
+	now := time.Now()
+	r.eyes.jumps[address] = append(r.eyes.jumps[address], now)
+	r.pardons = append(r.pardons, pardon{from: now, until: now.Add(restPatience), kinds: strayTicks, through: n.name})
 	return nil
 }
 

@@ -73,7 +73,10 @@ func (t *tap) setUp(a, b byte) error {
 		return err
 	}
 	prefix := uint32(a)<<24 | uint32(b)<<16
-	filter := []unix.SockFilter{ // an IPv4 packet's source address lies at 12
+	filter := []unix.SockFilter{ // an IPv4 packet begins with a 4, and its source address lies at 12
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0x40, Jf: 4},
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 12},
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xffff0000},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: prefix, Jf: 1},
@@ -86,7 +89,8 @@ func (t *tap) setUp(a, b byte) error {
 		unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, tapBuffer),
 		unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
 		unix.SetsockoptTimeval(t.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}),
-		unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_IP)), Ifindex: lo.Index}),
+		// Only who asks for all protocols is shown what goes out, and when.
+		unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL)), Ifindex: lo.Index}),
 	)
 }
 
