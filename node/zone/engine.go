@@ -64,6 +64,7 @@ type Engine struct {
 	notes   []string
 
 	stopping bool
+	renewal  time.Duration // how long the last one took
 	// awaySince is the tick since which the store has answered nothing but that it is not available; 0: it answers.
 	awaySince int64
 }
@@ -110,7 +111,7 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 		e.stats.FencedSteps++
 		return nil
 	}
-	e.boot, e.wall = in.Boot, in.WallMillis
+	e.boot, e.wall, e.renewal = in.Boot, in.WallMillis, in.Renewal
 	e.keepTime()
 	e.out = &Outbox{}
 	e.peers[e.self].heard = e.tick
@@ -128,6 +129,37 @@ func (e *Engine) Step(in *Inbox) *Outbox {
 	e.out.Notes = e.notes
 	e.notes = nil
 	return e.out
+}
+
+// Between takes in what cannot wait for the next tick, without one: the tables, messages and outcomes of a move, for which a region
+// stands still. Everything else in the inbox would be taken in as well, so the driver leaves it for the next step.
+func (e *Engine) Between(in *Inbox) *Outbox {
+	if in.Boot >= in.Deadline || e.tick == 0 {
+		return nil
+	}
+	e.boot, e.out = in.Boot, &Outbox{}
+	e.read(in)
+	return e.out
+}
+
+// Urgent reports whether a message of the reliable stream is one that a region may stand still for.
+func Urgent(message []byte) bool {
+	num, _, n := protowire.ConsumeTag(message)
+	return n > 0 && num >= firstMove && num <= lastMove
+}
+
+// The moves' messages in wire.PeerMessage.
+const firstMove, lastMove = 17, 20
+
+// Moving reports whether a region of this node stands still on its way to another one, or may become this node's any moment: then
+// Between is worth the while.
+func (e *Engine) Moving() bool {
+	for _, st := range e.sim.stages.by {
+		if st.received > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(e.sim.regions, func(r *region) bool { return r != nil && r.still() })
 }
 
 // keepTime counts the tick, and those that were missed: ticks follow the clock, so that ages stay true. What this node
@@ -170,6 +202,9 @@ func (e *Engine) read(in *Inbox) {
 	}
 	for i := range in.Store {
 		e.storeAnswered(&in.Store[i])
+	}
+	for _, a := range in.Commits {
+		e.sim.notCommitted(a)
 	}
 	for i := range in.Chunks {
 		e.gate.chunkAnswered(&in.Chunks[i])
@@ -295,6 +330,14 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 		e.sim.command(from, m.Command)
 	case *wire.PeerMessage_CommandAnswer:
 		e.sim.commandAnswered(from, m.CommandAnswer)
+	case *wire.PeerMessage_MovePrepare:
+		e.sim.movePrepared(from, m.MovePrepare)
+	case *wire.PeerMessage_MovePart:
+		e.sim.movePart(from, m.MovePart)
+	case *wire.PeerMessage_MoveAnswer:
+		e.sim.moveAnswered(from, m.MoveAnswer)
+	case *wire.PeerMessage_MoveDrop:
+		e.sim.moveDropped(from, m.MoveDrop)
 	default:
 		e.stats.Malformed++
 	}

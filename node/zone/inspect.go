@@ -71,6 +71,18 @@ func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
 	}
 }
 
+// EachStaged calls fn for every entity of the complete stages of this node, with the epoch that it will have here.
+func (e *Engine) EachStaged(fn func(id ecs.EntityID, epoch Epoch)) {
+	for _, st := range e.sim.stages.by {
+		if st.cut == nil {
+			continue
+		}
+		for id, x := range st.entities {
+			fn(id, epochOf(x.Epoch).Transferred(1))
+		}
+	}
+}
+
 // Observes lists the chunks that this node observes at a session, by key; ObservedBy those that a session observes here.
 func (e *Engine) Observes(session string) []uint64 {
 	var chunks []uint64

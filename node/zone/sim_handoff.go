@@ -71,9 +71,9 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	switch to := s.liveHolder(index); {
 	case to == "":
 		return false
-	case to == s.self && !s.unsettled(id):
+	case to == s.self && !s.unsettled(id) && !s.closing(id):
 		return s.rehome(id, a, target, at)
-	case to == s.self || s.settling(id):
+	case to == s.self || s.settling(id) || s.closing(id):
 		s.atEntity(HandoffLocked, id, a.epoch, to)
 		return false
 	case !s.answers(to):
@@ -87,7 +87,7 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 
 // rehome is a handoff between two regions of this node: the same steps without the way.
 func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos, at torus.Pos) bool {
-	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active {
+	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active || r.still() {
 		return false
 	}
 	s.queue(id)
@@ -199,6 +199,12 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		}
 		s.atEntity(OfferNoRegion, id, epoch, from)
 		s.refuse(from, id, epoch, "the region is not held here, or not recovered yet")
+		return
+	case s.regions[target].still():
+		if !m.Orphaned { // else it comes again, here or where the region goes
+			s.atEntity(OfferNoRegion, id, epoch, from)
+			s.refuse(from, id, epoch, "the region is on its way to another node")
+		}
 		return
 	case s.sourceLost(from, source, m.SourceRegionEpoch) && !m.Orphaned:
 		s.atEntity(OfferLostSource, id, epoch, from)
@@ -313,7 +319,7 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		return
 	}
 	s.world.Frozen.Remove(id)
-	s.unfreeze(id, o)
+	s.thawed(id, o.FrozenTick)
 	expect := a.epoch
 	a.epoch = o.Epoch.Transferred(1)
 	s.backOff[id] = s.tick + handoff.BackOffTicks
@@ -326,10 +332,10 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		time.Duration(handoff.BackOffTicks)*TickDuration)
 }
 
-// unfreeze tells observers where an entity really is that stood frozen for long.
-func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
+// thawed tells observers where an entity really is that stood frozen for long, since a tick.
+func (s *sim) thawed(id ecs.EntityID, since int64) {
 	st := s.queue(id)
-	if s.tick-o.FrozenTick > jumpTicks {
+	if s.tick-since > jumpTicks {
 		st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
 		st.reset = true
 	}

@@ -57,6 +57,9 @@ type region struct {
 	expected []expected // what another node has and may yet bring here, by entity
 	gaveUp   int64      // tick from which it is not expected any more
 	hedged   bool       // a snapshot was closed without this region: observers must ask again
+
+	move      *move // it is on its way to another node
+	moveAfter int64 // not before this tick
 }
 
 // wakePatience is how long a master that does not rest may be on its way before it is brought back from its record: 5 s.
@@ -82,12 +85,15 @@ func (s *sim) tableChanged() {
 		held := s.table.At(i)
 		mine, r := held.Session == s.self, s.regions[i]
 		switch {
+		case mine && r == nil && s.unfold(i, held.Epoch, s.table.Row(i).Stage):
 		case mine && r == nil:
 			s.recover(i, held.Epoch)
 		case mine:
 			if held.Epoch != r.epoch {
 				s.raised(r, held.Epoch)
 			}
+		case r != nil && r.move != nil && r.move.phase == moveCommitting && s.table.Row(i).Stage == r.move.stage:
+			s.movedAway(r, held.Epoch)
 		case r != nil:
 			s.surrender(i)
 		}
@@ -107,12 +113,17 @@ func (s *sim) tableChanged() {
 
 func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != partition.NoSession }
 
-func (s *sim) recover(index int, epoch uint64) {
+func (s *sim) newRegion(index int, epoch uint64) *region {
 	r := &region{
 		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]string{},
 		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
 	}
 	s.regions[index] = r
+	return r
+}
+
+func (s *sim) recover(index int, epoch uint64) {
+	r := s.newRegion(index, epoch)
 	s.atRegion(RecoveryBegan, index, "")
 	for _, session := range s.table.Sessions() {
 		if session != s.self && s.alive(session) {

@@ -81,6 +81,8 @@ type Counters struct {
 	// WaitedOut: sessions taken from a silent holder by their node's next pod.
 	WaitedOut                              uint64
 	Taken, Inherited, Raised, UnknownTakes uint64
+	// Committed are regions that were handed over, Settled those that were not, after a write that was not answered.
+	Committed, Settled uint64
 
 	// Revoked: sessions that were silent; RevokedAtOnce: those whose pod had ended.
 	Revoked, RevokedAtOnce, Freed, Ordered, Redistributed uint64
