@@ -41,6 +41,11 @@ var further = []situation{
 	{(*generator).bazaar, []zone.Point{zone.ItemTaken, zone.ItemPut, zone.ItemCleared, zone.ItemReturned, zone.ItemVoid, zone.ItemsAdopted}},
 	{(*generator).leaveTaking, []zone.Point{zone.ItemSearched, zone.ItemVoid, zone.ItemReturned, zone.ItemForgotten, zone.ItemTaken}},
 	{(*generator).revolvingDoor, []zone.Point{zone.SessionRested, zone.SessionWoken, zone.SessionLost}},
+	{(*generator).relocation, []zone.Point{
+		zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.MoveAborted,
+		zone.StagePrepared, zone.StageCompleted, zone.StageActivated, zone.StageDropped,
+	}},
+	{(*generator).removal, []zone.Point{zone.MoveCut, zone.MoveStaged, zone.StageActivated, zone.StageDropped, zone.MoveAborted}},
 }
 
 // situation draws the plan of a situation.

@@ -99,3 +99,34 @@ func (g *generator) leaveTaking() {
 		}
 	}
 }
+
+// relocation: regions move from node to node, and back, while players pace the borders between them and handle items.
+func (g *generator) relocation() {
+	g.strip(2+g.IntN(2), 2+g.IntN(2))
+	g.pacers(4, g.node, false)
+	for account := int64(1); account <= 4; account++ {
+		g.add(60+g.IntN(60), "tinker", account, 60+g.ticks(200))
+	}
+	for tick := 60 + g.IntN(40); tick < g.p.Ticks; tick += 30 + g.IntN(90) {
+		g.add(tick, "move", g.region(), g.node())
+	}
+}
+
+// removal: somebody dies, is cut off or loses its Lease in the middle of a move, and the order is changed then, too.
+func (g *generator) removal() {
+	g.strip(2, 3)
+	g.pacers(4, g.node, g.IntN(2) == 0)
+	points := []zone.Point{zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.StageCompleted, zone.StageActivated}
+	faults := []Fault{
+		faultKilled, faultCrashed, faultStalled, faultNodeCut, faultAPIAway, faultAPIErrors, faultWatchLag, faultCut, faultOneWay, faultFenced, faultLeaseDeleted,
+		faultStoreAway, faultStoreTimeouts,
+	}
+	for tick := 80 + g.IntN(40); tick < g.p.Ticks; tick += 90 + g.IntN(60) {
+		region := g.region()
+		g.add(tick, "move", region, g.node())
+		g.whenFor(tick, points[g.IntN(len(points))], 1, faults[g.IntN(len(faults))], 5+g.ticks(80), g.IntN(2))
+		if g.IntN(2) == 0 {
+			g.add(tick+1+g.IntN(8), "move", region, g.node())
+		}
+	}
+}

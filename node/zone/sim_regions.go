@@ -362,18 +362,18 @@ func (s *sim) orphan(id ecs.EntityID) {
 func (s *sim) activate(r *region) {
 	r.active, r.elsewhere, r.gaveUp = true, nil, s.tick+expectTicks
 	s.atRegion(RecoveryActivated, r.index, "")
+	s.adoptGround(r, r.ground.Contents)
 	s.again(r)
 }
 
 // again lets those who observe a region ask for it anew: what its holder does not confirm is undone.
 func (s *sim) again(r *region) {
 	at := s.grid.RegionAt(r.index)
-	s.adoptGround(r, r.ground.Contents)
 	for _, session := range s.order {
 		p := s.peers[session]
 		var again []uint64
 		for _, chunk := range s.nodes.Chunks(session) {
-			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis && !s.owed[burst{session, chunk}] {
+			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis && !s.owed[burst{session, chunk}] && !s.stages.guests[burst{session, chunk}] {
 				again = append(again, chunk)
 			}
 		}

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -179,21 +180,30 @@ func (s *sim) unfold(index int, epoch uint64, name string) bool {
 	for _, id := range slices.Sorted(maps.Keys(st.entities)) {
 		s.takeMoved(id, st.entities[id], st, r)
 	}
-	for _, x := range st.cut.Ground {
+	s.unfoldGround(r, st.cut)
+	s.again(r) // who observed other regions here in the same chunks
+	s.note("region %v came from %s at epoch %d, with %d entities", s.grid.RegionAt(index), st.from, epoch, len(st.entities))
+	return true
+}
+
+// unfoldGround shows what lies there. How often it was written is not known until the store has said so: nothing is written before.
+func (s *sim) unfoldGround(r *region, cut *wire.MoveCut) {
+	at := s.grid.RegionAt(r.index)
+	for _, x := range cut.Ground {
 		item, ok := game.ReadItem(x.Item)
-		if at, there := game.Canonical(s.grid, x.At.GetX(), x.At.GetY(), x.At.GetZ()); ok && there && !s.world.Alive(ecs.EntityID(x.Entity)) {
-			s.lay(s.grid.RegionAt(index), &Held{item, Lying{ecs.EntityID(x.Entity), at}})
+		if p, there := game.Canonical(s.grid, x.At.GetX(), x.At.GetY(), x.At.GetZ()); ok && there && !s.world.Alive(ecs.EntityID(x.Entity)) {
+			r.ground.Items = append(r.ground.Items, Held{item, Lying{ecs.EntityID(x.Entity), p}})
+			s.lay(at, &r.ground.Items[len(r.ground.Items)-1])
 		}
 	}
-	for _, x := range st.cut.Results {
+	slices.SortFunc(r.ground.Items, func(a, b Held) int { return cmp.Compare(a.Serial, b.Serial) })
+	for _, x := range cut.Results {
 		res := &wire.OrderResult{}
 		if proto.Unmarshal(x.Result, res) == nil {
 			r.ground.remember(told{lateKey{x.Sender, numberOf(x.Number)}, res})
 		}
 	}
 	s.readGround(r)
-	s.note("region %v came from %s at epoch %d, with %d entities", s.grid.RegionAt(index), st.from, epoch, len(st.entities))
-	return true
 }
 
 func (s *sim) takeMoved(id ecs.EntityID, e *wire.MovedEntity, st *stagedRegion, r *region) {
