@@ -70,7 +70,7 @@ soak: ## many seeds of the simulated cluster; nothing may break, no transition b
 	cd node/simtest && ../../bin/soak.test -test.run '^TestSoak$$' -test.v -test.timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) -coverage -lose-store
 
 .PHONY: model
-model: ## checks the Promela models of handoff and region commit with spin
+model: ## checks the Promela models of fence, handoff and region commit with spin
 	hack/model/check.sh
 
 .PHONY: build

@@ -96,6 +96,21 @@ func (a *modelAPI) create(lease *coordinationv1.Lease) {
 	a.store(nil, lease)
 }
 
+// complete makes the Leases that are missing: the sessions up to a node, and the regions of a grid, ordered for node 0.
+func (a *modelAPI) complete(last, columns, rows int) {
+	create := func(lease *coordinationv1.Lease) {
+		if _, err := a.get(lease.Name); err != nil {
+			a.create(lease)
+		}
+	}
+	for ordinal := range last + 1 {
+		create(sessionLease(ordinal))
+	}
+	for region := range columns * rows {
+		create(regionLease(region%columns, region/columns, "", 1, zone0))
+	}
+}
+
 // edit changes a Lease by a write of somebody else.
 func (a *modelAPI) edit(name string, change func(*coordinationv1.Lease)) {
 	a.mu.Lock()

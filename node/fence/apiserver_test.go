@@ -14,6 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,6 +40,20 @@ func (r *realServer) create(t *testing.T, lease *coordinationv1.Lease) {
 	t.Helper()
 	if _, err := r.admin.CoordinationV1().Leases(r.namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// complete makes what is missing in a World of sessions 0 to last and of 2 x 1 regions, the second ordered for node 0.
+func (r *realServer) complete(t *testing.T, last int) {
+	t.Helper()
+	missing := []*coordinationv1.Lease{regionLease(1, 0, "", 1, zone0)}
+	for ordinal := range last + 1 {
+		missing = append(missing, sessionLease(ordinal))
+	}
+	for _, lease := range missing {
+		if _, err := r.admin.CoordinationV1().Leases(r.namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -128,6 +143,7 @@ func TestRealLivesOfOneNode(t *testing.T) {
 	r := realAPI(t)
 	r.create(t, sessionLease(1))
 	r.create(t, regionLease(0, 0, "", 3, zone1))
+	r.complete(t, 1)
 	clients := r.clients(t, r.cfg)
 	first, firstGone := r.session(t, clients, quick(1, "a"))
 	_, table := r.follow(t, clients, first)
@@ -159,7 +175,8 @@ func TestRealRaceAndOrders(t *testing.T) {
 	r := realAPI(t)
 	r.create(t, sessionLease(1))
 	r.create(t, sessionLease(2))
-	r.create(t, regionLease(0, 0, "", 3, ""))
+	r.create(t, regionLease(0, 0, "", 3, zone0))
+	r.complete(t, 2)
 	clients1, clients2 := r.clients(t, r.cfg), r.clients(t, r.cfg)
 	one, _ := r.session(t, clients1, quick(1, "a"))
 	two, _ := r.session(t, clients2, quick(2, "a"))
@@ -213,6 +230,7 @@ func TestRealOutageFreezesAndThaws(t *testing.T) {
 	r := realAPI(t)
 	r.create(t, sessionLease(1))
 	r.create(t, regionLease(0, 0, "", 3, zone1))
+	r.complete(t, 1)
 	proxied, cut := proxy(t, r.cfg)
 	clients := r.clients(t, proxied)
 	s, gone := r.session(t, clients, quick(1, "a"))

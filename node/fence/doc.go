@@ -14,7 +14,8 @@
 //     counts, on the node's own boot-time clock; a failed read or a gap starts the observation anew. The holder's deadline
 //     is shorter than the lease duration, so it is silent by then, whatever its clock says about the date.
 //
-// Each take is a new incarnation, also when the outcome of an earlier take is unknown: no number is ever used twice.
+// Each take is a new incarnation, also when the outcome of an earlier take is unknown: no number is ever used twice. A Lease
+// that was lost is made again above every number that was ever given out (status.highestEpoch, raised before).
 //
 // It then renews each period. The deadline is one atomic number (Deadline): the boot-time reading from before the renewal
 // was sent, plus the renew deadline. Nothing but an answered renewal moves it forward. Every commit point (start of a
@@ -37,7 +38,12 @@
 // Leases beside them, and publishes immutable tables of what the API confirmed. A region whose holder is not a live
 // session counts as free in the table; only the operator may empty it. A session outlives a lost Lease, one that is deleted
 // or made again with the holder "lost": it counts as live until that Lease is another's or nobody's, because its process may
-// act until its own deadline.
+// act until its own deadline. Who never saw that Lease knows the session by the regions that name it.
+//
+// The first table of a process waits until the Leases name everybody who acts, since it asks those for what was theirs before
+// it begins: no region Lease is missing or in doubt (without a holder and without an order), and no session Lease is missing
+// up to that of the last node that has a session, a region or an order. Meanwhile it takes regions, but acts for none. A node
+// of a higher number that holds no region, and whose session Lease is deleted, is the one that goes unmissed.
 //
 // A node takes a region that is free and whose target it is, and whatever an earlier incarnation of itself still holds,
 // each time with epoch + 1. It does so by comparing resource versions: a write whose outcome is unknown is neither assumed

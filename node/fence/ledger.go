@@ -208,8 +208,8 @@ func (l *ledger) heed(r regionFacts) {
 	if err != nil {
 		return
 	}
-	world, ordinal, err := v1alpha1.ParseNodeName(node)
-	if err != nil || world != l.shape.world || ordinal >= maxOrdinal {
+	ordinal := l.ordinalOf(node)
+	if ordinal < 0 {
 		return
 	}
 	e := l.sessions[ordinal]
@@ -218,6 +218,54 @@ func (l *ledger) heed(r regionFacts) {
 		e.former = sessionFacts{node: node, ordinal: ordinal, held: true, incarnation: incarnation}
 		l.sessions[ordinal] = e
 	}
+}
+
+// unnamed says why the Leases may not name everybody who acts, "" if they do. A process that begins waits for that: it knows
+// nobody from before, and whom it does not know it cannot ask what became of what it takes.
+//
+// A session is named by its Lease, or, if that is lost, by the regions that it holds (see heed). So no region Lease may be
+// missing, or in doubt: made again by an operator that did not know who held it, without a holder and without an order. And
+// each node that there must be has its session Lease, be it one that stands in for a lost one: the nodes up to the last that
+// has a session, holds a region or has one ordered for it, because a World's nodes are numbered without a gap.
+func (l *ledger) unnamed() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.synced {
+		return "the leases were not listed yet"
+	}
+	last := -1
+	for _, r := range l.regions {
+		switch {
+		case r.lease == nil:
+			return "the lease of a region is missing"
+		case r.holder == "" && r.target == "":
+			return "nobody knows who held lease " + r.lease.Name + " before it was lost"
+		}
+		last = max(last, l.ordinalOf(r.holder), l.ordinalOf(r.target))
+	}
+	for ordinal, s := range l.sessions {
+		if s.lease != nil && (s.held || s.lost) {
+			last = max(last, ordinal)
+		}
+	}
+	for ordinal := range last + 1 {
+		if l.sessions[ordinal].lease == nil {
+			return "lease " + v1alpha1.NodeName(l.shape.world, ordinal) + " is missing"
+		}
+	}
+	return ""
+}
+
+// ordinalOf is the node of this World that a session or a node name means, -1 if none.
+func (l *ledger) ordinalOf(name string) int {
+	if node, _, err := v1alpha1.ParseSessionID(name); err == nil {
+		name = node
+	}
+	world, ordinal, err := v1alpha1.ParseNodeName(name)
+	if err != nil || world != l.shape.world || ordinal >= maxOrdinal {
+		return -1
+	}
+	return ordinal
 }
 
 // region returns what is known of a region; its lease is nil if it has none.

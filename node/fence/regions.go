@@ -68,6 +68,7 @@ type Regions struct {
 	failures map[int]failure // regions that wait after a failed take
 	barred   map[int]bool    // regions that were given up
 	foreign  noter
+	unnamed  noter // of Run
 }
 
 // failure is why a region is left alone for a while.
@@ -89,7 +90,7 @@ func NewRegions(clients Clients, session *Session, cfg RegionsConfig) (*Regions,
 		dirty: make(chan struct{}, 1), writes: make(chan struct{}, maxWrites),
 		busy:     make([]chan struct{}, cfg.Columns*cfg.Rows),
 		failures: map[int]failure{}, barred: map[int]bool{},
-		foreign: noter{log: session.log},
+		foreign: noter{log: session.log}, unnamed: noter{log: session.log},
 	}
 	for i := range g.busy {
 		g.busy[i] = make(chan struct{}, 1)
@@ -133,8 +134,12 @@ func (g *Regions) Run(ctx context.Context) {
 	}
 }
 
-// publish calls OnTable if the table says something new, and returns the table that was published last.
+// publish calls OnTable if the table says something new, and returns the table that was published last. The first one waits
+// until the Leases name everybody.
 func (g *Regions) publish(last *Table) *Table {
+	if last == nil && g.heldBack() {
+		return nil
+	}
 	t := g.ledger.table()
 	switch {
 	case t == nil:
@@ -148,6 +153,15 @@ func (g *Regions) publish(last *Table) *Table {
 	}
 	g.cfg.OnTable(*t)
 	return t
+}
+
+// heldBack reports whether somebody may act whom the Leases do not name, and says so.
+func (g *Regions) heldBack() bool {
+	why := g.ledger.unnamed()
+	if why != "" {
+		g.unnamed.say(g.clock.Boottime(), "waiting for the leases to name everybody who acts before this node does", "detail", why)
+	}
+	return why != ""
 }
 
 // reflector keeps the ledger current with one watch over all Leases of the World, so that sessions and regions are seen in

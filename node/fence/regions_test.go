@@ -1,10 +1,13 @@
 package fence
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,8 +32,14 @@ func (n *node) table() Table {
 	return n.tables[len(n.tables)-1]
 }
 
-// join starts a node with regions of a grid of 4 x 2.
+// join starts a node with regions of a grid of 4 x 2, after the operator made what Leases the test did not.
 func join(t *testing.T, c *conn, change func(*Config)) *node {
+	t.Helper()
+	c.api.complete(2, 4, 2)
+	return joinAsIs(t, c, change)
+}
+
+func joinAsIs(t *testing.T, c *conn, change func(*Config)) *node {
 	t.Helper()
 	n := &node{running: start(t, c, change)}
 	var err error
@@ -54,6 +63,86 @@ func as(ordinal int) func(*Config) {
 	return func(c *Config) { c.Ordinal, c.PodName = ordinal, v1alpha1.NodeName(testWorld, ordinal) }
 }
 
+func (n *node) told() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.tables)
+}
+
+func TestNodeThatBeginsActsOnlyOnceTheLeasesNameEverybodyWhoActs(t *testing.T) {
+	region, second := v1alpha1.RegionLeaseName(testWorld, 3, 1), v1alpha1.NodeName(testWorld, 2)
+	for name, c := range map[string]struct {
+		lose, found func(*modelAPI)
+		known       bool // the node has a table in between
+	}{
+		"the session lease of a holder": {
+			lose:  func(a *modelAPI) { a.remove(second) },
+			found: func(a *modelAPI) { a.create(standIn(2, 1001)) },
+		},
+		"the session lease of a node that holds nothing": {
+			lose:  func(a *modelAPI) { a.edit(region, setHolder("")); a.remove(zone0) },
+			found: func(a *modelAPI) { a.create(standIn(0, 1001)) },
+		},
+		"a region lease": {
+			lose:  func(a *modelAPI) { a.remove(region) },
+			found: func(a *modelAPI) { a.create(regionLease(3, 1, "genesis-zone-2#4", 1001, second)) },
+		},
+		"a region lease, and its holder": {
+			lose: func(a *modelAPI) {
+				a.remove(region)
+				a.create(regionLease(3, 1, "", 1001, ""))
+			},
+			found: func(a *modelAPI) { a.edit(region, setTarget(second)) },
+		},
+		"nothing": {lose: func(*modelAPI) {}, found: func(*modelAPI) {}, known: true},
+		"the lease of a node that is no more": {
+			lose:  func(a *modelAPI) { a.create(held(sessionLease(4), "", 7)) },
+			found: func(*modelAPI) {},
+			known: true,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			api := newModelAPI()
+			api.create(held(sessionLease(2), "genesis-zone-2_1", 4))
+			api.create(regionLease(3, 1, "genesis-zone-2#4", 9, second))
+			api.create(regionLease(0, 0, "", 3, zone1))
+			api.complete(2, 4, 2)
+			c.lose(api)
+			n := joinAsIs(t, dial(api), nil)
+			after(time.Minute)
+			if known := n.told() > 0; known != c.known {
+				t.Fatalf("%s lost: table told %v", name, known)
+			}
+			if holder, _ := api.get(v1alpha1.RegionLeaseName(testWorld, 0, 0)); holderOf(holder) != "genesis-zone-1#1" {
+				t.Errorf("%s lost: region free and ordered is held by %q: it may be taken before it is acted for", name, holderOf(holder))
+			}
+			c.found(api)
+			after(time.Second)
+			if n.told() == 0 || n.table().Regions[0].Session != "genesis-zone-1#1" {
+				t.Fatalf("%s found: no table", name)
+			}
+			api.remove(v1alpha1.RegionLeaseName(testWorld, 1, 1))
+			after(time.Second)
+			if n.table().Regions[5] != (Row{}) {
+				t.Errorf("%s: a node that has begun does not see what is lost", name)
+			}
+		})
+	}
+}
+
+func TestNodeThatIsHeldBackSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, log := newModelAPI(), &bytes.Buffer{}
+		api.complete(1, 4, 2)
+		api.edit(v1alpha1.RegionLeaseName(testWorld, 3, 1), setHolder("genesis-zone-2#4"))
+		joinAsIs(t, dial(api), func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		after(25 * time.Second)
+		if got := strings.Count(log.String(), "waiting for the leases to name everybody"); got != 3 || !strings.Contains(log.String(), "lease genesis-zone-2 is missing") {
+			t.Errorf("said %d times in 25 s:\n%s", got, log)
+		}
+	})
+}
+
 func TestNodeTakesWhatIsFreeAndOrderedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newModelAPI()
@@ -72,9 +161,9 @@ func TestNodeTakesWhatIsFreeAndOrderedForIt(t *testing.T) {
 			{Session: "genesis-zone-2#4", Node: "genesis-zone-2", Epoch: 9, Target: zone1},
 			{Epoch: 9, Target: zone1},
 			{Session: "genesis-zone-1#1", Node: zone1, Epoch: 6, Target: "genesis-zone-2"},
-			{},
-			{},
-			{},
+			{Epoch: 1, Target: zone0},
+			{Epoch: 1, Target: zone0},
+			{Epoch: 1, Target: zone0},
 		}
 		got := n.table()
 		if !slices.Equal(got.Regions, want) {
@@ -97,7 +186,7 @@ func TestOrdersAreFollowedAsTheyChange(t *testing.T) {
 		api := newModelAPI()
 		api.create(sessionLease(1))
 		api.create(sessionLease(2))
-		api.create(regionLease(0, 0, "", 3, ""))
+		api.create(regionLease(0, 0, "", 3, zone0))
 		one, two := join(t, dial(api), nil), join(t, dial(api), as(2))
 		lease := v1alpha1.RegionLeaseName(testWorld, 0, 0)
 		after(time.Second)
@@ -141,7 +230,7 @@ func TestTwoNodesRacingForOneRegionHaveOneWinner(t *testing.T) {
 			api := newModelAPI()
 			api.create(sessionLease(1))
 			api.create(sessionLease(2))
-			api.create(regionLease(0, 0, "", 3, "")) // both believe the order is theirs, one write apart
+			api.create(regionLease(0, 0, "", 3, zone0)) // both believe the order is theirs, one write apart
 			won := 0
 			api.onWrite = func(old, now *coordinationv1.Lease) {
 				if old != nil && holderOf(old) == "" && holderOf(now) != "" && now.Labels[v1alpha1.LabelLease] == v1alpha1.LeaseKindRegion {
@@ -221,7 +310,7 @@ func TestLaggingWatchDoesNotUndoAnAnsweredWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newModelAPI()
 		api.create(sessionLease(1))
-		api.create(regionLease(0, 0, "", 3, ""))
+		api.create(regionLease(0, 0, "", 3, zone0))
 		c := dial(api)
 		c.lag = func() time.Duration { return time.Second }
 		n := join(t, c, nil)
@@ -251,7 +340,8 @@ func TestSlowReaderOfTablesGetsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newModelAPI()
 		api.create(sessionLease(1))
-		api.create(regionLease(0, 0, "", 3, ""))
+		api.create(regionLease(0, 0, "", 3, zone0))
+		api.complete(101, 1, 1)
 		c := dial(api)
 		n := start(t, c, nil)
 		var tables []Table
@@ -282,7 +372,7 @@ func TestTableComesBackSoonAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newModelAPI()
 		api.create(sessionLease(1))
-		api.create(regionLease(0, 0, "", 3, ""))
+		api.create(regionLease(0, 0, "", 3, zone0))
 		c := dial(api)
 		n := join(t, c, nil)
 		after(time.Second)

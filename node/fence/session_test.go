@@ -24,7 +24,10 @@ import (
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
-const zone1 = "genesis-zone-1"
+const (
+	zone0 = "genesis-zone-0"
+	zone1 = "genesis-zone-1"
+)
 
 // running is a session whose Run runs.
 type running struct {

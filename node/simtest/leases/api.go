@@ -65,6 +65,7 @@ type mutant struct {
 	doubtless          bool // a lost region is ordered though nobody knows who held it
 	hastySession       bool // a lost session Lease is made anew at once, and free
 	absenceIsDeath     bool // a process takes a session whose Lease is missing for over
+	beginsAtOnce       bool // a process that begins does not wait until the Leases name everybody
 }
 
 // Counters say how often each thing happened, faults above all: a run that never met a fault shows nothing about it.

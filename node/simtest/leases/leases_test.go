@@ -273,6 +273,72 @@ func TestANodeThatIsStoppedWhileItsSessionLeaseIsDeletedIsOverForNobodyBeforeIts
 	}
 }
 
+func TestASessionThatWasRevokedBeforeItsLeaseWasLostIsNotLiveByWordOfItsRegion(t *testing.T) {
+	s := newStage(t)
+	region := lease{uid: 9, holder: "sim-zone-1#3", life: life{1, 3}, transitions: 7, target: 1}
+	for _, c := range []struct {
+		revoked bool
+		live    int32
+	}{{true, 0}, {false, 3}} {
+		v := newView(&line{api: s.API}, func() {})
+		if c.revoked {
+			v.enter(1, lease{uid: 8, version: 1, transitions: 3})
+		}
+		region.version = 2
+		v.enter(s.regionSlot(5), region)
+		v.enter(1, lease{version: 3})
+		if got := v.live()[1]; got != c.live {
+			t.Errorf("revoked %v: %d is live, want %d", c.revoked, got, c.live)
+		}
+		v.enter(1, lease{uid: 10, version: 4, holder: lostHolder, transitions: 1001})
+		if got := v.live()[1]; got != c.live {
+			t.Errorf("revoked %v, and made again: %d is live, want %d", c.revoked, got, c.live)
+		}
+	}
+}
+
+func TestAProcessThatBeginsWaitsUntilTheLeasesNameEverybody(t *testing.T) {
+	s := newStage(t)
+	players := s.everybody()
+	s.pass(5 * time.Second)
+	s.CutOperator(0, true) // nobody makes it again
+	s.DeleteLease("sim-zone-1")
+	players[0].Kill()
+	next := s.enter(0, "first")
+	s.pass(20 * time.Second)
+	if next.Session() == "" || next.table != nil {
+		t.Fatalf("%q begins while the session Lease of a holder is missing", next.Session())
+	}
+	s.CutOperator(0, false)
+	s.passUntil(time.Minute, func() bool { return next.table != nil })
+}
+
+func TestAProcessThatBeginsWhenNothingNamesWhoActsWaitsUntilThatIsOver(t *testing.T) {
+	for _, spoilt := range []bool{false, true} {
+		s := newStage(t)
+		s.mutant.beginsAtOnce = spoilt
+		players := s.everybody()
+		s.pass(RenewPeriod)
+		players[1].Pause()
+		for _, name := range []string{"sim-zone-1", "sim-r-0-1", "sim-r-1-1", "sim-r-2-1", "sim-r-3-1"} {
+			if !s.DeleteLease(name) {
+				t.Fatalf("no lease %s", name)
+			}
+		}
+		s.RestartOperator(0)
+		players[0].Kill()
+		next, unknown := s.enter(0, "first"), false
+		for !players[1].passed() {
+			s.pass(10 * time.Millisecond)
+			unknown = unknown || next.table != nil && !slices.Contains(next.live, players[1].Session())
+		}
+		if unknown != spoilt {
+			t.Errorf("spoilt %v: began without a word of who acts %v", spoilt, unknown)
+		}
+		s.passUntil(3*time.Minute, func() bool { return len(next.holds()) > 4 })
+	}
+}
+
 func TestADeletedRegionLeaseComesBackAboveEveryEpoch(t *testing.T) {
 	s := newStage(t)
 	players := s.everybody()

@@ -86,7 +86,8 @@ func (p *Process) sweep() {
 // publish mirrors fence.Regions.publish, and what zone-node does with a table: the peers first, then the owners. The first
 // table waits until the Leases name everybody.
 func (p *Process) publish() {
-	if !p.view.synced || !p.table.any && !p.view.complete() && !p.api.mutant.absenceIsDeath {
+	waits := !p.table.any && !p.view.complete() && !p.api.mutant.absenceIsDeath && !p.api.mutant.beginsAtOnce
+	if !p.view.synced || waits {
 		return
 	}
 	next := p.snapshot()

@@ -11,8 +11,9 @@ type view struct {
 	line   *line
 	leases []lease
 	synced bool
-	// lives is, by ordinal, which incarnation is live as far as is known, 0 if none is.
-	lives []int32
+	// lives is, by ordinal, which incarnation is live as far as is known, 0 if none is. known is the latest that was heard of,
+	// live or over.
+	lives, known []int32
 	// changed runs in the process when a fact changed.
 	changed func()
 
@@ -37,7 +38,8 @@ const (
 )
 
 func newView(l *line, changed func()) *view {
-	return &view{line: l, leases: make([]lease, len(l.api.leases)), lives: make([]int32, l.api.options.Nodes), changed: changed}
+	nodes := l.api.options.Nodes
+	return &view{line: l, leases: make([]lease, len(l.api.leases)), lives: make([]int32, nodes), known: make([]int32, nodes), changed: changed}
 }
 
 // follow lists and then watches. The list is as late as a watch event may be.
@@ -133,17 +135,29 @@ func (v *view) enter(slot int, l lease) bool {
 	}
 	v.leases[slot] = l
 	if v.line.api.isSession(slot) && !l.lost() {
-		v.lives[slot] = 0
+		v.lives[slot], v.known[slot] = 0, l.transitions
 		if l.taken() {
 			v.lives[slot] = l.transitions
 		}
 	}
+	v.heed()
 	return l.says() != old.says()
+}
+
+// heed mirrors fence.ledger.heed: who never saw the Lease of a session that is lost takes whom a region Lease names for live,
+// unless that session is known to be over.
+func (v *view) heed() {
+	for _, l := range v.leases[len(v.lives):] {
+		ordinal, incarnation := l.life.ordinal, l.life.incarnation
+		if l.holder != "" && v.leases[ordinal].lost() && incarnation > v.known[ordinal] {
+			v.lives[ordinal], v.known[ordinal] = incarnation, incarnation
+		}
+	}
 }
 
 // live is which incarnation of each node is live, 0 if none is. A lost session Lease says nothing: whoever held it may act
 // until its own deadline and does not know, if it is stopped or cut off. So it counts as live until its Lease is another's
-// or nobody's; and who never saw that Lease takes whom a region Lease names.
+// or nobody's.
 func (v *view) live() []int32 {
 	live := slices.Clone(v.lives)
 	if v.line.api.mutant.absenceIsDeath {
@@ -152,24 +166,29 @@ func (v *view) live() []int32 {
 				live[ordinal] = 0
 			}
 		}
-		return live
 	}
-	for _, l := range v.leases[len(live):] {
-		if l.holder != "" && v.leases[l.life.ordinal].lost() {
-			live[l.life.ordinal] = max(live[l.life.ordinal], l.life.incarnation)
-		}
-	}
-	copy(v.lives, live)
 	return live
 }
 
-// complete tells whether the Leases name everybody who may act. A process that begins waits for that: whom they do not name
-// it cannot ask.
+// complete mirrors fence.ledger.unnamed: it tells whether the Leases name everybody who may act. A process that begins waits
+// for that: whom they do not name it cannot ask.
 func (v *view) complete() bool {
-	missing := func(l lease) bool { return !l.exists() }
-	sessions, regions := v.leases[:len(v.lives)], v.leases[len(v.lives):]
-	return !slices.ContainsFunc(v.leases, missing) &&
-		!(slices.ContainsFunc(sessions, lease.lost) && slices.ContainsFunc(regions, lease.unordered))
+	last := nobody
+	for _, l := range v.leases[len(v.lives):] {
+		if !l.exists() || l.unordered() {
+			return false
+		}
+		last = max(last, l.target)
+		if l.holder != "" {
+			last = max(last, l.life.ordinal)
+		}
+	}
+	for ordinal, l := range v.leases[:len(v.lives)] {
+		if l.exists() && l.holder != "" {
+			last = max(last, ordinal)
+		}
+	}
+	return !slices.ContainsFunc(v.leases[:last+1], func(l lease) bool { return !l.exists() })
 }
 
 // observe takes in what an answer showed.
