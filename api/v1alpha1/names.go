@@ -23,6 +23,9 @@ const (
 	AnnotationTarget = "spatialcells.io/target"
 	// AnnotationMove, on a region Lease, is the operator's note about the order to move the region: see controllers/moves.
 	AnnotationMove = "spatialcells.io/move"
+	// AnnotationStage, on a region Lease, names the stage with which its holder was given the region by the one before: the copy
+	// that it had of the region at that very moment. Nodes write it, with the holder.
+	AnnotationStage = "spatialcells.io/stage"
 	// AnnotationAddress, on a session Lease, is host:port of the peer link of this incarnation.
 	AnnotationAddress = "spatialcells.io/address"
 	// AnnotationKeyHash, on a session Lease, is the lower-case hexadecimal SHA-256 of the DER SubjectPublicKeyInfo of

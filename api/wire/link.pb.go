@@ -94,6 +94,8 @@ const (
 	MoveAnswer_CODE_STAGED MoveAnswer_Code = 2
 	// There is no such stage, and will be none: reason says why.
 	MoveAnswer_CODE_REFUSED MoveAnswer_Code = 3
+	// The region's Lease names the answerer, with this stage: it acts for it. region_epoch is the one that it has.
+	MoveAnswer_CODE_ACTIVATED MoveAnswer_Code = 4
 )
 
 // Enum value maps for MoveAnswer_Code.
@@ -103,12 +105,14 @@ var (
 		1: "CODE_TAKEN",
 		2: "CODE_STAGED",
 		3: "CODE_REFUSED",
+		4: "CODE_ACTIVATED",
 	}
 	MoveAnswer_Code_value = map[string]int32{
 		"CODE_UNSPECIFIED": 0,
 		"CODE_TAKEN":       1,
 		"CODE_STAGED":      2,
 		"CODE_REFUSED":     3,
+		"CODE_ACTIVATED":   4,
 	}
 )
 
@@ -1725,6 +1729,7 @@ type MoveAnswer struct {
 	Received      uint32                 `protobuf:"varint,3,opt,name=received,proto3" json:"received,omitempty"`
 	Code          MoveAnswer_Code        `protobuf:"varint,4,opt,name=code,proto3,enum=spatialcells.wire.v1.MoveAnswer_Code" json:"code,omitempty"`
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	RegionEpoch   uint64                 `protobuf:"varint,6,opt,name=region_epoch,json=regionEpoch,proto3" json:"region_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1792,6 +1797,13 @@ func (x *MoveAnswer) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *MoveAnswer) GetRegionEpoch() uint64 {
+	if x != nil {
+		return x.RegionEpoch
+	}
+	return 0
 }
 
 // MoveDrop ends a stage that will not be needed.
@@ -4301,20 +4313,22 @@ const file_link_proto_rawDesc = "" +
 	"\vMovedResult\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12;\n" +
 	"\x06number\x18\x02 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x12\x16\n" +
-	"\x06result\x18\x03 \x01(\fR\x06result\"\xfa\x01\n" +
+	"\x06result\x18\x03 \x01(\fR\x06result\"\xb1\x02\n" +
 	"\n" +
 	"MoveAnswer\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x1a\n" +
 	"\breceived\x18\x03 \x01(\rR\breceived\x129\n" +
 	"\x04code\x18\x04 \x01(\x0e2%.spatialcells.wire.v1.MoveAnswer.CodeR\x04code\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"O\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12!\n" +
+	"\fregion_epoch\x18\x06 \x01(\x04R\vregionEpoch\"c\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"CODE_TAKEN\x10\x01\x12\x0f\n" +
 	"\vCODE_STAGED\x10\x02\x12\x10\n" +
-	"\fCODE_REFUSED\x10\x03\"8\n" +
+	"\fCODE_REFUSED\x10\x03\x12\x12\n" +
+	"\x0eCODE_ACTIVATED\x10\x04\"8\n" +
 	"\bMoveDrop\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\"\xc0\x01\n" +

@@ -76,10 +76,7 @@ func (d *direct) raise(n *Node, r zone.RaiseRequest) {
 func (d *direct) commit(n *Node, r zone.CommitRequest, done func(zone.CommitAnswer)) {
 	row := d.table.Row(r.Region)
 	a := zone.CommitAnswer{Region: r.Region, Stage: r.Stage}
-	if row.Session != n.Session() {
-		a.Reason = "the region is not held any more"
-	} else {
-		a.Committed = true
+	if row.Session == n.Session() && row.Epoch == r.Epoch {
 		row.Owner, row.Stage = partition.Owner{Session: r.To, Node: row.Target, Epoch: row.Epoch + 1}, r.Stage
 		d.publish([]partition.Change{{Region: r.Region, Row: row}})
 	}

@@ -84,8 +84,8 @@ func (k *kube) pause(n *Node, paused bool) {
 func (k *kube) raise(n *Node, r zone.RaiseRequest) { k.processes[n.Ordinal].Raise(r.Region, r.AtLeast) }
 
 func (k *kube) commit(n *Node, r zone.CommitRequest, done func(zone.CommitAnswer)) {
-	k.processes[n.Ordinal].Commit(r.Region, r.To, r.Stage, func(committed bool, reason string) {
-		done(zone.CommitAnswer{Region: r.Region, Stage: r.Stage, Committed: committed, Reason: reason})
+	k.processes[n.Ordinal].Commit(r.Region, r.Epoch, r.To, r.Stage, func(kept bool, reason string) {
+		done(zone.CommitAnswer{Region: r.Region, Stage: r.Stage, Kept: kept, Reason: reason})
 	})
 }
 

@@ -204,7 +204,7 @@ func (e *Engine) read(in *Inbox) {
 		e.storeAnswered(&in.Store[i])
 	}
 	for _, a := range in.Commits {
-		e.sim.notCommitted(a)
+		e.sim.commitAnswered(a)
 	}
 	for i := range in.Chunks {
 		e.gate.chunkAnswered(&in.Chunks[i])

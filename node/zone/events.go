@@ -145,12 +145,13 @@ type CommitRequest struct {
 	Stage  string
 }
 
-// CommitAnswer is what became of a CommitRequest. Not Committed: no write of it can take effect any more, and why.
+// CommitAnswer is what became of a CommitRequest. Kept: this session has the region still, at that epoch, and no write that says
+// otherwise can take effect any more; Reason says why. If not, the table says whose it is, or will.
 type CommitAnswer struct {
-	Region    int
-	Stage     string
-	Committed bool
-	Reason    string
+	Region int
+	Stage  string
+	Kept   bool
+	Reason string
 }
 
 // ChunkRequest asks the terrain driver for the encoded payload of a chunk.

@@ -49,13 +49,13 @@ func (e *Engine) EachHolding(fn func(h Holder, c *Contents, busy bool)) {
 	s := e.sim
 	for id := range s.carrying.Each {
 		h := Holder{Entity: id}
-		if sv := s.saving.Get(id); sv != nil && sv.claimed {
+		if sv := s.saving.Get(id); sv != nil && sv.claimed && !s.still(id) {
 			hd := s.contents.Get(id)
 			fn(h, &hd.Contents, hd.busy())
 		}
 	}
 	for _, r := range s.regions {
-		if r != nil && r.active {
+		if r != nil && r.active && !r.still() {
 			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents, r.ground.busy())
 		}
 	}

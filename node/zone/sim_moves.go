@@ -80,6 +80,12 @@ func (s *sim) closing(id ecs.EntityID) bool {
 	return r != nil && r.closing()
 }
 
+// still reports whether the home of an entity stands still.
+func (s *sim) still(id ecs.EntityID) bool {
+	r := s.regions[s.grid.RegionIndex(s.authority.Get(id).home)]
+	return r != nil && r.still()
+}
+
 // stepMoves goes on with the regions that leave, and begins with those that are ordered away.
 func (s *sim) stepMoves() {
 	budget, moving := movePartsPerTick, 0
@@ -347,7 +353,13 @@ func (s *sim) moveAnswered(from string, a *wire.MoveAnswer) {
 		return
 	}
 	r := s.regions[a.Region]
-	if r == nil || r.move == nil || r.move.stage != a.Stage || r.move.to != from || r.move.phase == moveCommitting {
+	if r == nil || r.move == nil || r.move.stage != a.Stage || r.move.to != from {
+		return
+	}
+	if r.move.phase == moveCommitting {
+		if a.Code == wire.MoveAnswer_CODE_ACTIVATED { // it has seen the Lease, which may take long to be shown here
+			s.movedAway(r, a.RegionEpoch)
+		}
 		return
 	}
 	m := r.move
@@ -364,9 +376,9 @@ func (s *sim) moveAnswered(from string, a *wire.MoveAnswer) {
 	}
 }
 
-// notCommitted: the Lease names this node still, and the write that would have changed that can not be taken any more.
-func (s *sim) notCommitted(a CommitAnswer) {
-	if r := s.regions[a.Region]; r != nil && r.move != nil && r.move.stage == a.Stage && !a.Committed {
+// commitAnswered takes the region up again if it stays here. If not, the table tells.
+func (s *sim) commitAnswered(a CommitAnswer) {
+	if r := s.regions[a.Region]; a.Kept && r != nil && r.move != nil && r.move.stage == a.Stage {
 		s.abortMove(r, "the lease could not be handed over: "+a.Reason)
 	}
 }
@@ -406,6 +418,7 @@ func (s *sim) movedAway(r *region, epoch uint64) {
 		s.nodes.Remove(b.to, b.chunk)
 	}
 	r.move, s.regions[r.index] = nil, nil
+	s.stages.gone[r.index] = epoch
 }
 
 // observeAgain lets those who observed the region at the cut hear of its end here, also where they have asked its new owner

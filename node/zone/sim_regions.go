@@ -85,13 +85,16 @@ func (s *sim) tableChanged() {
 		held := s.table.At(i)
 		mine, r := held.Session == s.self, s.regions[i]
 		switch {
+		case mine && r == nil && held.Epoch < s.stages.gone[i]: // the table is behind
 		case mine && r == nil && s.unfold(i, held.Epoch, s.table.Row(i).Stage):
 		case mine && r == nil:
 			s.recover(i, held.Epoch)
+		case mine && held.Epoch == r.epoch:
+		case mine && r.move != nil && r.move.phase == moveCommitting: // it was another's meanwhile
+			s.surrender(i)
+			s.recover(i, held.Epoch)
 		case mine:
-			if held.Epoch != r.epoch {
-				s.raised(r, held.Epoch)
-			}
+			s.raised(r, held.Epoch)
 		case r != nil && r.move != nil && r.move.phase == moveCommitting && s.table.Row(i).Stage == r.move.stage:
 			s.movedAway(r, held.Epoch)
 		case r != nil:

@@ -32,6 +32,7 @@ type stages struct {
 	made      uint64 // stages named by this node
 	inherited []inherited
 	guests    map[burst]bool // of those: who has not asked by itself yet
+	gone      map[int]uint64 // the epoch at which a region went to another node: an older table does not bring it back
 }
 
 // stagedRegion is one of them.
@@ -181,6 +182,7 @@ func (s *sim) unfold(index int, epoch uint64, name string) bool {
 		s.takeMoved(id, st.entities[id], st, r)
 	}
 	s.unfoldGround(r, st.cut)
+	s.answerMove(st.from, &wire.MoveAnswer{Region: uint32(index), Stage: st.name, Code: wire.MoveAnswer_CODE_ACTIVATED, RegionEpoch: epoch})
 	s.again(r) // who observed other regions here in the same chunks
 	s.note("region %v came from %s at epoch %d, with %d entities", s.grid.RegionAt(index), st.from, epoch, len(st.entities))
 	return true

@@ -6,15 +6,17 @@ import "math"
 type commit struct {
 	to    string
 	life  life
+	epoch uint64
 	stage string
 	sent  bool // a write of it may take effect any time
-	done  func(committed bool, reason string)
+	done  func(kept bool, reason string)
 }
 
 // Commit hands the Lease of a region over to a session, with a stage. It mirrors fence.Regions.Commit: a write whose outcome is not
-// known, or that was refused, is settled by another one that names this session again; done is told once it is known for good.
-func (p *Process) Commit(region int, to string, stage string, done func(committed bool, reason string)) {
-	c := &commit{to: to, life: p.api.lifeOf(to), stage: stage, done: done}
+// known, or that was refused, is settled by another one that names this session again; done is told once it is known for good, and
+// whether the region is this session's as before.
+func (p *Process) Commit(region int, epoch uint64, to string, stage string, done func(kept bool, reason string)) {
+	c := &commit{epoch: epoch, to: to, life: p.api.lifeOf(to), stage: stage, done: done}
 	p.tryCommit(region, c, 1)
 }
 
@@ -28,13 +30,13 @@ func (p *Process) tryCommit(region int, c *commit, n int) {
 	mine := l.holder == p.session
 	switch {
 	case l.holder == c.to && l.stage == c.stage:
-		p.tell(func() { c.done(true, "") })
+		p.tell(func() { c.done(false, "") })
 		return
-	case !l.exists() || !mine:
+	case !l.exists() || !mine || uint64(l.transitions) != c.epoch:
 		p.tell(func() { c.done(false, "the region is not held any more") })
 		return
 	case !c.sent && (l.target != c.life.ordinal || l.transitions == math.MaxInt32):
-		p.tell(func() { c.done(false, "the order was taken back") })
+		p.tell(func() { c.done(true, "the order was taken back") })
 		return
 	case p.passed():
 		p.after(firstBackoff, func() { p.tryCommit(region, c, n) })
@@ -54,7 +56,7 @@ func (p *Process) tryCommit(region int, c *commit, n int) {
 			} else {
 				p.api.counters.Committed++
 			}
-			p.tell(func() { c.done(!settling, "it was settled") })
+			p.tell(func() { c.done(settling, "it was settled") })
 			return
 		}
 		p.after(backoff(n), func() {
