@@ -41,7 +41,7 @@ func (s *Store) contested(r *Replica) bool {
 	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool { return c.owner != r.Owner && !s.dead(c.owner) })
 }
 
-// doubt notes a replica whose home another live owner speaks for: when its own is dead it goes.
+// doubt notes a replica whose home another live owner speaks for: when its own is dead, or has lost that home, it goes.
 func (s *Store) doubt(r *Replica) {
 	if !r.doubted && s.contested(r) {
 		r.doubted = true
@@ -67,7 +67,7 @@ func (s *Store) fade() {
 			leaving[d.replica.Owner] = s.leaves(d.replica.Owner)
 		}
 		switch r := d.replica; {
-		case !s.dead(r.Owner) || !s.leftBefore(r) || s.unanswered(r, owing) || !s.complete(r.Chunk):
+		case s.holds(r.Owner, r.Home) || !s.leftBefore(r) || s.unanswered(r, owing) || !s.complete(r.Chunk):
 			d.since = s.tick
 		case leaving[r.Owner]:
 		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
@@ -110,6 +110,11 @@ func (s *Store) leaves(owner string) bool {
 		}
 	}
 	return false
+}
+
+// holds reports whether an owner may have what is at home in a region: one that lives has lost the region when another holds it.
+func (s *Store) holds(owner string, home uint32) bool {
+	return !s.dead(owner) && (s.Holds == nil || s.Holds(owner, home))
 }
 
 func (s *Store) observed(home uint32) bool { return s.Observed == nil || s.Observed(home) }

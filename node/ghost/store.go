@@ -120,6 +120,8 @@ type Store struct {
 	// Observed reports whether a region may have something in an observed chunk, so that its holder will tell of it; nil: each
 	// does.
 	Observed func(home uint32) bool
+	// Holds reports whether a session may have something at home in a region: whether it holds it; nil: it does.
+	Holds func(session string, home uint32) bool
 	// Complete reports whether every region that may have something in a chunk has told of it; nil: always.
 	Complete func(chunk uint64) bool
 	// Observe is told of transitions; it may be nil.
@@ -352,7 +354,8 @@ func (s *Store) Jumped(r *Replica) bool {
 	return r.Reset || r.resetNext || r.lateUntil > 0 || s.Uncertain != nil && s.Uncertain(r.Owner)
 }
 
-// Remove takes a replica out; who saw it is told at the end of the tick.
+// Remove takes a replica out; who saw it is told at the end of the tick. What a new owner says of it, and waited, is of one that comes
+// anew.
 func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	chunk := r.Chunk
 	if r.Moved {
@@ -365,6 +368,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	}
 	s.residents.Remove(r.Entity)
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, s.Jumped(r)})
+	s.release(r)
 }
 
 // DropAccount takes out the own entity of an account that is no longer here, unless somebody observes its chunk.

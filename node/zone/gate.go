@@ -52,6 +52,7 @@ func newGate(e *Engine) *gate {
 	g.replicas.Keeps = func(account uint64) bool { s := g.sessions[account]; return s != nil && s.welcome }
 	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
 	g.replicas.Observed = func(home uint32) bool { return g.homes[home] > 0 }
+	g.replicas.Holds = func(session string, home uint32) bool { return g.table.At(int(home)).Session == session }
 	g.replicas.Complete = func(chunk uint64) bool {
 		_, observed := g.holders[chunk]
 		return !observed || g.complete(chunk)
