@@ -82,9 +82,9 @@ func (s *scene) mayBegin() bool {
 // begun tells whether the World has had region Leases.
 func (s *scene) begun() bool { return s.world.Status.HighestEpoch > 0 }
 
-// targets is where each region should be, now. Pure.
+// targets is where each region should be, now, but for moves. Pure.
 //
-// A held region stays with its holder: moving it takes a migration. A free one waits for the node that the table names as
+// A held region stays with its holder: to move it is decided by movePlan. A free one waits for the node that the table names as
 // long as that may come back, then goes to the heir it was promised, or to a new one. One in doubt goes to nobody.
 func (s *scene) targets() placement.Table {
 	want := make(placement.Table, len(s.regions))
@@ -131,13 +131,13 @@ func (r *WorldReconciler) settleRegions(ctx context.Context, s *scene) error {
 		if lease == nil {
 			continue
 		}
-		t, _ := s.tenureOf(i)
-		if update := s.settle(lease, t, want[i]); update != nil {
+		if update := s.decided(i, want[i]); update != nil {
 			changed = append(changed, i)
 			updates[i] = update
 		}
 	}
 	freed, err := r.writeRegions(ctx, s, changed, updates)
+	s.tellSteps(updates)
 	if n, to := s.redistributed(changed, want); n > 0 {
 		s.notify(noticeRedistributed(n, to))
 	}
@@ -193,6 +193,7 @@ func (s *scene) settle(lease *coordinationv1.Lease, t tenure, want int32) *coord
 	}
 	update := lease.DeepCopy()
 	metav1.SetMetaDataAnnotation(&update.ObjectMeta, v1alpha1.AnnotationTarget, target)
+	delete(update.Annotations, v1alpha1.AnnotationMove) // whoever takes it now does so by failover
 	if t == orphaned {
 		update.Spec.HolderIdentity = new("")
 		update.Spec.RenewTime = &metav1.MicroTime{Time: s.now}

@@ -23,8 +23,8 @@ import (
 //   - it has none: its sessions are over, nobody acts, and the region is ordered as any free one;
 //   - its session Lease is lost too: the Lease is born held by the last holder, until its session is known to be over, see
 //     ensureSessionLeases;
-//   - this operator does not know (it came after the deletion, or a write of its own was not answered): the Lease is born
-//     without an order, so that nobody may take it, and is ordered after doubtDurations lease durations in which this
+//   - this operator does not know (it came after the deletion, the region was on its way from one node to another, or a write
+//     of its own was not answered): the Lease is born without an order, so that nobody may take it, and is ordered after doubtDurations lease durations in which this
 //     operator read all the time and no session was silent. By then every watch has shown the deletion.
 
 // custody is the newest version of a region Lease that this operator saw or wrote.
@@ -54,16 +54,19 @@ func (c *custodian) of(size int) *custodian {
 	return c
 }
 
-// remember takes in a version of a region Lease that was seen or written.
-func (c *custodian) remember(index int, lease *coordinationv1.Lease) {
+// remember takes in a version of a region Lease that was seen or written, and returns the newest one that is known: a cache
+// that is behind must not make the operator plan with what it changed itself. former is the version before it, nil if lease
+// is none that is new, or the first.
+func (c *custodian) remember(index int, lease *coordinationv1.Lease) (newest, former *coordinationv1.Lease) {
 	known := c.regions[index].lease
 	if known != nil {
 		order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, known.ResourceVersion)
 		if err == nil && order <= 0 {
-			return
+			return known, nil
 		}
 	}
 	c.regions[index] = custody{lease: lease}
+	return lease, known
 }
 
 // unsettled takes in a write on top of a version, nil to create the Lease, that failed: unless the API server refused it, it
@@ -91,19 +94,14 @@ func (s *scene) keeper(index int) int32 {
 	if last.lease == nil || last.unsure {
 		return -1
 	}
-	holder := holderOf(last.lease)
-	if holder == "" {
-		return s.targetNode(last.lease)
-	}
-	node, _, err := v1alpha1.ParseSessionID(holder)
-	if err != nil {
+	holder, target := s.nodeOf(holderOf(last.lease)), s.targetNode(last.lease)
+	switch {
+	case holderOf(last.lease) == "":
+		return target
+	case target >= 0 && target != holder: // it was on its way, and may have arrived unseen
 		return -1
 	}
-	world, ordinal, err := v1alpha1.ParseNodeName(node)
-	if err != nil || world != s.world.Name {
-		return -1
-	}
-	return int32(ordinal)
+	return holder
 }
 
 // remade is the Lease of a region that has none, at an epoch above all that were used.

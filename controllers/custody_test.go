@@ -71,6 +71,9 @@ func TestALostRegionIsMadeAgainForWhoMayActForIt(t *testing.T) {
 		"the session Lease is lost, too, and it may have been taken": {
 			row(2, "-").session(0, 1, true).ran().lose("", 1), "", "",
 		},
+		"it was on its way, and may have arrived unseen": {
+			row(2, "-").session(0, 1, true).session(1, 4, true).ran().lose("w-zone-0#1", 1), "", "",
+		},
 		"this operator never saw it": {
 			row(2, "-").session(0, 1, true).session(1, 4, true).ran(), "", "",
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,14 @@ const (
 	EventRegionsFreed         = "RegionsFreed"
 	EventRegionsRedistributed = "RegionsRedistributed"
 	EventRegionsTakenOver     = "RegionsTakenOver"
+	EventRegionsOrdered       = "RegionsOrdered"
+	EventRegionsMoved         = "RegionsMoved"
+	EventOrdersTakenBack      = "OrdersTakenBack"
+	EventAssignmentConverged  = "AssignmentConverged"
+	EventWaitingForWindow     = "WaitingForWindow"
+	EventWindowAnnounced      = "WindowAnnounced"
+	EventWindowOpened         = "WindowOpened"
+	EventWindowClosed         = "WindowClosed"
 	EventLeasesRecreated      = "LeasesRecreated"
 	EventWorldReady           = "WorldReady"
 	EventWorldNotReady        = "WorldNotReady"
@@ -41,6 +50,8 @@ type notice struct {
 	// node is the name of the zone node that it is about; empty for the World as a whole. Two events of one reason from one
 	// reconcile count as one event seen twice, with the words of the first, unless they are related to different objects.
 	node string
+	// lease is the name of the region Lease that it is about, for the same reason.
+	lease string
 	// edit: it is about what the user wrote, and told again when another edit makes it say something else.
 	edit bool
 }
@@ -100,8 +111,14 @@ func (r *WorldReconciler) tell(world *v1alpha1.World, notices []notice) {
 	}
 }
 
-// related is the zone node that a notice is about, or nil.
+// related is the zone node or the region Lease that a notice is about, or nil.
 func (n notice) related(world *v1alpha1.World) runtime.Object {
+	if n.lease != "" {
+		return &coordinationv1.Lease{
+			TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Name: n.lease, Namespace: world.Namespace},
+		}
+	}
 	if n.node == "" {
 		return nil
 	}
@@ -140,9 +157,56 @@ func changes(world string, before, after *v1alpha1.WorldStatus) []notice {
 			"every region is owned again; %d are with other nodes than the assignment names", after.Regions.Away)})
 	}
 	say(v1alpha1.ConditionReady, notice{reason: EventWorldReady, action: "Observe"}, notice{})
+	say(v1alpha1.ConditionAssignmentConverged, notice{reason: EventAssignmentConverged, action: "Observe"}, notice{})
+	notices = append(notices, windowChanges(before, after)...)
 	say(v1alpha1.ConditionStalled, notice{warning: true, edit: true, reason: EventNeedsEdit, action: "Reconcile"}, notice{})
 	say(v1alpha1.ConditionFenceGuarded, notice{reason: EventFenceProven, action: "Prove"}, notice{warning: true, reason: EventFenceNotProven, action: "Prove"})
 	return notices
+}
+
+// windowChanges tells what windows do while something waits for them. Otherwise nobody needs to hear of them.
+func windowChanges(before, after *v1alpha1.WorldStatus) []notice {
+	var notices []notice
+	waiting := func(status *v1alpha1.WorldStatus) string {
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAssignmentConverged)
+		if c == nil || c.Reason != v1alpha1.ReasonWaitingForWindow {
+			return ""
+		}
+		return c.Message
+	}
+	was, is := stateOfWindow(before), stateOfWindow(after)
+	if waiting(before) == "" && waiting(after) != "" {
+		notices = append(notices, notice{reason: EventWaitingForWindow, action: "Wait", note: waiting(after)})
+	}
+	if is == was || after.Moves == nil && before.Moves == nil {
+		return notices
+	}
+	closed := is == v1alpha1.WindowClosed && (was == v1alpha1.WindowOpen || was == v1alpha1.WindowOverridden)
+	switch {
+	case is == v1alpha1.WindowAnnounced:
+		notices = append(notices, notice{reason: EventWindowAnnounced, action: "Announce", note: fmt.Sprintf(
+			"%s opens at %s: then %d regions start to move", windowName(after), after.NextWindow.StartTime.UTC().Format(time.RFC3339), after.Regions.Away)})
+	case is == v1alpha1.WindowOpen && was != "":
+		notices = append(notices, notice{reason: EventWindowOpened, action: "Observe", note: fmt.Sprintf("%s is open; %d regions are to move", windowName(after), after.Regions.Away)})
+	case closed && after.Moves != nil:
+		notices = append(notices, notice{warning: true, reason: EventWindowClosed, action: "Observe", note: fmt.Sprintf("the window closed and %d regions have not moved", after.Regions.Away)})
+	}
+	return notices
+}
+
+// windowName is how people call what is open or opens next.
+func windowName(status *v1alpha1.WorldStatus) string {
+	if status.NextWindow.Name == "" {
+		return "the time between exclusions"
+	}
+	return "window " + status.NextWindow.Name
+}
+
+func stateOfWindow(status *v1alpha1.WorldStatus) v1alpha1.WindowState {
+	if status.NextWindow == nil {
+		return ""
+	}
+	return status.NextWindow.State
 }
 
 func wasReady(status *v1alpha1.WorldStatus) bool {

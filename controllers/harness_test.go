@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,6 +18,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -51,15 +54,38 @@ type bench struct {
 	store  *fakeStore
 	image  string
 	stop   func()
+	// ahead is how far the operator's wall clock is ahead, in nanoseconds.
+	ahead atomic.Int64
+	// freed counts the regions that an operator was seen to free.
+	freed atomic.Int64
+}
+
+// now is what the operator's wall clock shows.
+func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+
+func selectorOf(b *bench, text string) labels.Selector {
+	b.Helper()
+	selector, err := labels.Parse(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return selector
 }
 
 // newBench starts an operator in a namespace of its own.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
+	return newBenchAlone(t)
+}
+
+// newBenchAlone is newBench for a test that measures: no other runs beside it.
+func newBenchAlone(t *testing.T) *bench {
+	t.Helper()
 	cfg := envtest.Start(t)
 	b := &bench{T: t, cfg: cfg, client: envtest.Client(t, cfg), ns: envtest.Namespace(t, cfg), wire: &wire{}, store: newFakeStore(), image: "zone-node:test"}
 	b.nodes = startKubelets(b)
+	b.wire.done = b.checkFree
 	b.startOperator()
 	t.Cleanup(func() { b.stop() })
 	return b
@@ -92,7 +118,7 @@ func (b *bench) startOperator() {
 	}
 	worlds := &controllers.WorldReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("operator"), Guard: guard,
-		DefaultImage: b.image, Stores: b.store.access(), Boottime: liveness.Boottime, Now: time.Now,
+		DefaultImage: b.image, Stores: b.store.access(), Boottime: liveness.Boottime, Now: b.now,
 	}
 	if err := worlds.SetupWithManager(mgr); err != nil {
 		b.Fatalf("setting up: %v", err)
@@ -275,6 +301,8 @@ type wire struct {
 	recent string
 	// spoil, if set, may answer instead of the API server, before or after it acted.
 	spoil func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+	// done, if set, is shown every region Lease that was written.
+	done func(sent *coordinationv1.Lease)
 }
 
 func (w *wire) over(next http.RoundTripper) http.RoundTripper {
@@ -288,12 +316,36 @@ func (w *wire) over(next http.RoundTripper) http.RoundTripper {
 		w.mu.Lock()
 		spoil := w.spoil
 		w.mu.Unlock()
-		send := func() (*http.Response, error) { return next.RoundTrip(req) }
+		send := func() (*http.Response, error) { return w.witness(req, next) }
 		if spoil == nil {
 			return send()
 		}
 		return spoil(req, send)
 	})
+}
+
+// witness sends a request, and shows the region Lease in it if it was written.
+func (w *wire) witness(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if req.Method != http.MethodPut || w.done == nil || !strings.Contains(req.URL.Path, "/leases/genesis-r-") {
+		return next.RoundTrip(req)
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is sent: %w", err)
+	}
+	sent, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decoding what is sent: %w", err)
+	}
+	response, err := next.RoundTrip(req)
+	if err == nil && response.StatusCode == http.StatusOK {
+		w.done(sent.(*coordinationv1.Lease))
+	}
+	return response, err
 }
 
 func (w *wire) last() string {

@@ -25,10 +25,16 @@ type kubelets struct {
 	stop chan struct{}
 	done chan struct{}
 
+	leases *ledger
+
 	mu     sync.Mutex
 	nodes  map[string]*zoneNode
 	halted bool // no pod is made or ended
+	deaf   bool // regions that are ordered away stay
 }
+
+// moveTime is how long a node takes to give a region to another.
+const moveTime = 200 * time.Millisecond
 
 // zoneNode is one process. Its goroutine ends with the pod.
 type zoneNode struct {
@@ -39,6 +45,7 @@ type zoneNode struct {
 
 	mu          sync.Mutex
 	frozen      bool // makes no progress, renews nothing
+	deaf        bool // gives no region away
 	incarnation int32
 	renewed     time.Time
 }
@@ -59,7 +66,7 @@ func (n *zoneNode) run(b *bench) {
 }
 
 func startKubelets(b *bench) *kubelets {
-	k := &kubelets{b: b, stop: make(chan struct{}), done: make(chan struct{}), nodes: map[string]*zoneNode{}}
+	k := &kubelets{b: b, stop: make(chan struct{}), done: make(chan struct{}), nodes: map[string]*zoneNode{}, leases: startLedger(b)}
 	go func() {
 		defer close(k.done)
 		for {
@@ -158,7 +165,7 @@ func (k *kubelets) makePod(ctx context.Context, set *appsv1.StatefulSet, name st
 		return
 	}
 	if world, _, err := v1alpha1.ParseNodeName(name); err == nil {
-		k.nodes[name] = &zoneNode{pod: pod, world: world, client: nodeClient(k.b, pod), end: make(chan struct{})}
+		k.nodes[name] = &zoneNode{pod: pod, world: world, client: nodeClient(k.b, pod), end: make(chan struct{}), deaf: k.deaf}
 		go k.nodes[name].run(k.b)
 	}
 }
@@ -191,8 +198,12 @@ func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 	_ = client.IgnoreNotFound(k.b.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 }
 
-// live is one turn of a zone node: take or renew the session, then take the regions that are free and ordered here.
+// live is one turn of a zone node: take or renew the session, then do what the region Leases order.
 func (n *zoneNode) live(ctx context.Context, b *bench) {
+	if n.incarnation != 0 && time.Since(n.renewed) < time.Second {
+		n.obey(ctx, b)
+		return
+	}
 	lease := &coordinationv1.Lease{}
 	if n.client.Get(ctx, b.key(n.pod.Name), lease) != nil {
 		return
@@ -206,14 +217,13 @@ func (n *zoneNode) live(ctx context.Context, b *bench) {
 	case n.incarnation != 0 && (holder != me || *lease.Spec.LeaseTransitions != n.incarnation):
 		n.incarnation = 0 // somebody ended this session: the process exits, the next life starts
 		return
-	case n.incarnation != 0 && time.Since(n.renewed) < time.Second:
 	case holder != "" && holder != me:
 		return
 	default:
 		n.renew(ctx, lease, me)
 	}
 	if n.incarnation != 0 {
-		n.takeRegions(ctx, b)
+		n.obey(ctx, b)
 	}
 }
 
@@ -231,25 +241,38 @@ func (n *zoneNode) renew(ctx context.Context, lease *coordinationv1.Lease, me st
 	}
 }
 
-func (n *zoneNode) takeRegions(ctx context.Context, b *bench) {
+// obey takes the regions that are free and ordered here, and gives those away that are ordered elsewhere, each by one write.
+func (n *zoneNode) obey(ctx context.Context, b *bench) {
 	_, ordinal, err := v1alpha1.ParseNodeName(n.pod.Name)
 	if err != nil {
 		panic(err)
 	}
-	list := &coordinationv1.LeaseList{}
-	if n.client.List(ctx, list, client.InNamespace(b.ns), client.MatchingLabels{v1alpha1.LabelWorld: n.world, v1alpha1.LabelLease: v1alpha1.LeaseKindRegion}) != nil {
-		return
-	}
-	for i := range list.Items {
-		lease := &list.Items[i]
-		free := lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == ""
-		if !free || lease.Annotations[v1alpha1.AnnotationTarget] != n.pod.Name {
-			continue
+	mine := v1alpha1.SessionID(n.world, ordinal, n.incarnation)
+	for _, task := range b.nodes.leases.of(n.pod.Name) {
+		heir := mine
+		if holder := *task.lease.Spec.HolderIdentity; holder != "" {
+			if holder != mine || n.deaf || time.Since(task.since) < moveTime {
+				continue
+			}
+			if heir = n.sessionOf(ctx, b, task.lease.Annotations[v1alpha1.AnnotationTarget]); heir == "" {
+				continue
+			}
 		}
-		lease.Spec.HolderIdentity = new(v1alpha1.SessionID(n.world, ordinal, n.incarnation))
-		lease.Spec.LeaseTransitions = new(*lease.Spec.LeaseTransitions + 1)
-		_ = n.client.Update(ctx, lease) // a conflict: the order changed
+		task.lease.Spec.HolderIdentity = &heir
+		task.lease.Spec.LeaseTransitions = new(*task.lease.Spec.LeaseTransitions + 1)
+		task.lease.Spec.AcquireTime = new(metav1.NowMicro())
+		_ = n.client.Update(ctx, task.lease) // a conflict: the order changed
 	}
+}
+
+// sessionOf is the session that another node has, "" if it has none.
+func (n *zoneNode) sessionOf(ctx context.Context, b *bench, node string) string {
+	_, ordinal, err := v1alpha1.ParseNodeName(node)
+	lease := &coordinationv1.Lease{}
+	if err != nil || n.client.Get(ctx, b.key(node), lease) != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return ""
+	}
+	return v1alpha1.SessionID(n.world, ordinal, *lease.Spec.LeaseTransitions)
 }
 
 func (n *zoneNode) release(ctx context.Context, b *bench) {
@@ -288,6 +311,18 @@ func (k *kubelets) thaw(pod string) {
 	node.mu.Lock()
 	defer node.mu.Unlock()
 	node.frozen = false
+}
+
+// deafen lets nodes ignore that regions are ordered away, as if no move could be finished, or ends that.
+func (k *kubelets) deafen(deaf bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.deaf = deaf
+	for _, node := range k.nodes {
+		node.mu.Lock()
+		node.deaf = deaf
+		node.mu.Unlock()
+	}
 }
 
 func (k *kubelets) node(pod string) *zoneNode {

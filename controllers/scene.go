@@ -16,6 +16,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 	"github.com/spatialcells/spatialcells/controllers/liveness"
+	"github.com/spatialcells/spatialcells/controllers/moves"
 	"github.com/spatialcells/spatialcells/controllers/placement"
 )
 
@@ -37,7 +38,10 @@ type scene struct {
 	// statefulSet of the zone nodes, nil if there is none or it is somebody else's.
 	statefulSet *appsv1.StatefulSet
 
-	assignment   assignment
+	assignment assignment
+	// plan is what was decided about moves; nil before. arrivals are the moves that were seen to have ended.
+	plan         *moves.Plan
+	arrivals     []arrival
 	image        string
 	highestEpoch int32
 	// storeID is the id of this World's store, "" before the first one is known.
@@ -64,6 +68,7 @@ type memory struct {
 	sessions liveness.Observer
 	custody  custodian
 	plan     plannedTable
+	calendar parsedCalendar
 	refused  map[string]refusal
 	secrets  map[string]time.Time
 	proof    proof
@@ -145,8 +150,11 @@ func (s *scene) addRegion(lease *coordinationv1.Lease) {
 
 // putRegion enters a version of a region Lease that was read or written.
 func (s *scene) putRegion(index int, lease *coordinationv1.Lease) {
-	s.regions[index] = lease
-	s.memory.custody.of(len(s.regions)).remember(index, lease)
+	newest, former := s.memory.custody.of(len(s.regions)).remember(index, lease)
+	s.regions[index] = newest
+	if former != nil {
+		s.noteArrival(index, former, newest)
+	}
 }
 
 func (r *WorldReconciler) gatherPods(ctx context.Context, s *scene) error {
@@ -322,6 +330,13 @@ func (s *scene) owns(o client.Object) bool {
 // wake asks for another reconcile after a time.
 func (s *scene) wake(after time.Duration) {
 	s.wakeUps = append(s.wakeUps, max(after, 10*time.Millisecond))
+}
+
+// wakeAt asks for another reconcile at a time, which may be none.
+func (s *scene) wakeAt(at time.Time) {
+	if !at.IsZero() {
+		s.wake(at.Sub(s.now))
+	}
 }
 
 // next is when the World must be looked at again without anything having happened.

@@ -84,8 +84,8 @@ func setTemplate(have, want *unstructured.Unstructured, template map[string]any)
 	return nil
 }
 
-// podsWanted is the number of pods: what the spec asks for, but never fewer than the nodes that still hold regions. Zero
-// is a stop of the whole World, in which every node saves and releases.
+// podsWanted is the number of pods: what the spec asks for, but never fewer than the nodes that still hold regions, or to which
+// regions are on their way: an order that was taken back in vain may have been carried out. Zero is a stop of the whole World, in which every node saves and releases.
 func (s *scene) podsWanted() int32 {
 	wanted := s.replicas()
 	if wanted == 0 || s.statefulSet == nil {
@@ -94,6 +94,11 @@ func (s *scene) podsWanted() int32 {
 	for ordinal, regions := range s.heldRegions() {
 		if regions > 0 && ordinal < replicasOf(s.statefulSet) {
 			wanted = max(wanted, ordinal+1)
+		}
+	}
+	for i := range s.regions {
+		if s.onItsWay(i) && s.targetNode(s.regions[i]) < replicasOf(s.statefulSet) {
+			wanted = max(wanted, s.targetNode(s.regions[i])+1)
 		}
 	}
 	return wanted

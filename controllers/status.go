@@ -53,6 +53,8 @@ func (s *scene) fill(status *v1alpha1.WorldStatus) {
 		status.Players += row.Players
 	}
 	status.Regions = s.countRegions(owned)
+	status.Moves = s.progress()
+	status.NextWindow = s.nextWindow()
 	status.Nodes = s.countNodes()
 	for _, kind := range conditionOrder {
 		if v, judged := s.verdicts[kind]; judged {
@@ -124,6 +126,11 @@ func (s *scene) countRegions(owned map[int32]int32) v1alpha1.RegionsStatus {
 		c.Owned += n
 	}
 	c.Away = int32(len(s.away()))
+	for i := range s.regions {
+		if s.onItsWay(i) {
+			c.Moving++
+		}
+	}
 	c.Summary = fmt.Sprintf("%d/%d", c.Owned, c.Total)
 	return c
 }

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,35 +133,12 @@ func (s *scene) assignmentConverged() verdict {
 		return verdict{false, v1alpha1.ReasonHibernated, "no node runs."}
 	case s.assignment.refusal != nil:
 		return verdict{false, s.assignment.refusal.Reason, "the assignment is not accepted."}
-	case len(away) > 0 && s.paused():
-		return verdict{false, v1alpha1.ReasonPaused, fmt.Sprintf("%s. managementPolicy is Paused.", s.awayInWords(away))}
 	case len(away) > 0:
-		return verdict{false, v1alpha1.ReasonMoveNotActedOn, fmt.Sprintf(
-			"%s. This version moves a region only while nobody holds it: they go home when their holder stops, or when the World is stopped (nodes.replicas 0) and started again.", s.awayInWords(away))}
+		return s.onTheWay()
 	case !s.verdicts[v1alpha1.ConditionRegionsOwned].ok:
 		return verdict{false, v1alpha1.ReasonProgressing, "not every region is owned."}
 	}
 	return verdict{true, v1alpha1.ReasonConverged, "every region is with the node that the assignment names."}
-}
-
-// awayInWords says how many regions are with whom instead of whom.
-func (s *scene) awayInWords(away []int) string {
-	type pair struct{ holder, declared int32 }
-	counts := map[pair]int{}
-	for _, i := range away {
-		_, holder := s.tenureOf(i)
-		counts[pair{holder, s.assignment.declared[i]}]++
-	}
-	var parts []string
-	for p, n := range counts {
-		parts = append(parts, fmt.Sprintf("%d of node %d with node %d", n, p.declared, p.holder))
-	}
-	slices.Sort(parts)
-	const most = 6
-	if len(parts) > most {
-		parts = append(parts[:most], "and others")
-	}
-	return fmt.Sprintf("%d regions are away: %s", len(away), strings.Join(parts, ", "))
 }
 
 func (s *scene) nodesUpToDate() verdict {
@@ -179,9 +155,9 @@ func (s *scene) nodesUpToDate() verdict {
 		return verdict{false, v1alpha1.ReasonPodFailing, strings.Join(failing, "; ") + ". `kubectl describe pod` and `kubectl logs` say more."}
 	}
 	if kept := s.podsWanted(); kept > s.replicas() {
-		return verdict{false, v1alpha1.ReasonNotActedOn, fmt.Sprintf(
-			"nodes.replicas is %d, and nodes up to %d still hold regions, which this version does not move: they run on. To scale down, set nodes.replicas to 0, wait until the World is Hibernated, and set it to %d.",
-			s.replicas(), kept-1, s.replicas())}
+		return verdict{false, v1alpha1.ReasonScaling, fmt.Sprintf(
+			"nodes.replicas is %d, and nodes up to %d still hold regions: they stop when their regions have moved, see AssignmentConverged. Raising nodes.replicas again keeps them.",
+			s.replicas(), kept-1)}
 	}
 	c := s.countNodes()
 	if c.Replicas != s.replicas() || c.ReadyReplicas != s.replicas() {
@@ -232,6 +208,10 @@ func (s *scene) stalled() verdict {
 	if refusal := s.assignment.refusal; refusal != nil {
 		return verdict{true, refusal.Reason, refusal.Message}
 	}
+	if _, err := s.calendar(); err != nil {
+		return verdict{true, v1alpha1.ReasonInvalidMaintenance, fmt.Sprintf(
+			"spec.maintenance cannot be read, and nothing that waits for a window starts before it is corrected: %s.", strings.ReplaceAll(err.Error(), "\n", "; "))}
+	}
 	return verdict{false, v1alpha1.ReasonNotStalled, "nothing waits for an edit."}
 }
 
@@ -240,7 +220,7 @@ func (s *scene) ready() verdict {
 	switch {
 	case owned.ok && store.ok:
 		return verdict{true, v1alpha1.ReasonServing, "every region is owned and the store answers." + s.caveats()}
-	case stalled.ok:
+	case stalled.ok && stalled.reason != v1alpha1.ReasonInvalidMaintenance:
 		return verdict{false, stalled.reason, stalled.message}
 	case s.replicas() == 0:
 		return verdict{false, owned.reason, owned.message}
@@ -273,8 +253,11 @@ func (s *scene) reconciling() verdict {
 	if s.verdicts[v1alpha1.ConditionStalled].ok {
 		return verdict{false, v1alpha1.ReasonConverged, "waiting for an edit, see Stalled."}
 	}
-	for _, kind := range []string{v1alpha1.ConditionRegionsOwned, v1alpha1.ConditionStoreReady, v1alpha1.ConditionNodesUpToDate} {
+	for _, kind := range []string{v1alpha1.ConditionRegionsOwned, v1alpha1.ConditionStoreReady, v1alpha1.ConditionNodesUpToDate, v1alpha1.ConditionAssignmentConverged} {
 		v := s.verdicts[kind]
+		if kind == v1alpha1.ConditionAssignmentConverged && v.reason != v1alpha1.ReasonMoving && v.reason != v1alpha1.ReasonBackingOff {
+			continue // what it waits for is not in the operator's hands
+		}
 		if v.ok || v.reason == v1alpha1.ReasonHibernated || v.reason == v1alpha1.ReasonPaused ||
 			v.reason == v1alpha1.ReasonNotActedOn || v.reason == v1alpha1.ReasonRolloutNotActedOn {
 			continue

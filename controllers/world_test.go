@@ -172,31 +172,6 @@ func TestAWorldThatWasNeverAcceptedStartsNothing(t *testing.T) {
 	b.quiet(3 * time.Second)
 }
 
-func TestMovingAHeldRegionIsReportedAndNotDone(t *testing.T) {
-	b := newBench(t)
-	b.apply(b.world(4, 4, 2))
-	holders := b.holders()
-	b.edit(func(w *v1alpha1.World) {
-		w.Spec.Assignment = v1alpha1.AssignmentSpec{Policy: v1alpha1.AssignmentManual, Areas: []v1alpha1.Area{{Width: 4, Height: 4}, {Ordinal: 1, Width: 1}}}
-	})
-	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
-	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
-	b.settled()
-	if now := b.holders(); !maps.Equal(holders, now) {
-		t.Errorf("holders changed from %v to %v", holders, now)
-	}
-	b.quiet(2 * time.Second)
-}
-
-func (b *bench) holders() map[string]string {
-	b.Helper()
-	holders := map[string]string{}
-	for _, lease := range b.regions() {
-		holders[lease.Name] = *lease.Spec.HolderIdentity
-	}
-	return holders
-}
-
 func TestAMisspeltTemplateFieldIsReportedByName(t *testing.T) {
 	b := newBench(t)
 	b.apply(b.world(2, 2, 2))
@@ -285,18 +260,37 @@ func TestHibernatingAndWakingMovesNothing(t *testing.T) {
 	}
 }
 
-func TestScalingUpIsAtOnceAndScalingDownSaysWhatItWaitsFor(t *testing.T) {
+func TestScalingMovesRegionsFirstAndThenStopsTheirNodes(t *testing.T) {
 	b := newBench(t)
 	b.apply(b.world(4, 4, 2))
 	b.edit(func(w *v1alpha1.World) { w.Spec.Nodes.Replicas = new(int32(3)) })
-	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonMoveNotActedOn)
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
 	b.awaitCondition(v1alpha1.ConditionNodesUpToDate, metav1.ConditionTrue, v1alpha1.ReasonUpToDate)
 	b.edit(func(w *v1alpha1.World) { w.Spec.Nodes.Replicas = new(int32(1)) })
-	b.awaitCondition(v1alpha1.ConditionNodesUpToDate, metav1.ConditionFalse, v1alpha1.ReasonNotActedOn)
-	b.await("the idle third node to go", func() (bool, string) {
-		return *b.statefulSet().Spec.Replicas == 2, ""
+	b.await("the second and the third node to go", func() (bool, string) {
+		return *b.statefulSet().Spec.Replicas == 1, describe(b.get())
 	})
+	b.awaitCondition(v1alpha1.ConditionNodesUpToDate, metav1.ConditionTrue, v1alpha1.ReasonUpToDate)
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	if got := b.nodes.leases.holders(); got["genesis-zone-0"] != 16 {
+		t.Errorf("regions by holder: %v", got)
+	}
+}
+
+func TestScalingDownOutsideAWindowSaysWhatItWaitsFor(t *testing.T) {
+	b := newBench(t)
+	world := b.world(4, 4, 2)
+	world.Spec.Maintenance = closedFor(time.Hour)
+	b.apply(world)
+	b.edit(func(w *v1alpha1.World) { w.Spec.Nodes.Replicas = new(int32(1)) })
+	b.awaitCondition(v1alpha1.ConditionNodesUpToDate, metav1.ConditionFalse, v1alpha1.ReasonScaling)
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionFalse, v1alpha1.ReasonWaitingForWindow)
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+	if n := *b.statefulSet().Spec.Replicas; n != 2 {
+		t.Errorf("%d pods are wanted while two nodes hold regions", n)
+	}
+	b.edit(func(w *v1alpha1.World) { w.Spec.Nodes.Replicas = new(int32(2)) })
+	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
 }
 
 func TestDeletionLeavesNothingButTheSeed(t *testing.T) {

@@ -92,9 +92,6 @@ const (
 
 // Reasons of AssignmentConverged=False.
 const (
-	// ReasonMoveNotActedOn: the assignment moves regions that live nodes hold, and this version moves regions only when
-	// nobody holds them. The former owners serve on.
-	ReasonMoveNotActedOn = "MoveNotActedOn"
 	// ReasonMoving: regions are on their way; the message says how many have arrived and how many wait.
 	ReasonMoving = "Moving"
 	// ReasonWaitingForWindow: regions wait for a maintenance window; the message says for which, and until when.

@@ -21,7 +21,8 @@ const (
 	// AnnotationTarget, on a region Lease, names the node that should hold the region, e.g. "genesis-zone-2". Only the
 	// operator writes it.
 	AnnotationTarget = "spatialcells.io/target"
-	// AnnotationMove, on a region Lease, is the operator's note about the order to move the region: see controllers/moves.
+	// AnnotationMove, on a region Lease, is the operator's note about the order to move the region, e.g.
+	// "to=2 at=2026-12-01T04:30:00.000Z failures=0": controllers/moves reads and writes it, and nobody else.
 	AnnotationMove = "spatialcells.io/move"
 	// AnnotationStage, on a region Lease, names the stage with which its holder was given the region by the one before: the copy
 	// that it had of the region at that very moment. Nodes write it, with the holder.

@@ -89,6 +89,10 @@ const (
 // +kubebuilder:printcolumn:name="Players",type=integer,JSONPath=`.status.players`,description="Players connected"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether players can play"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Moving",type=integer,JSONPath=`.status.regions.moving`,priority=1,description="Regions on their way from one live node to another"
+// +kubebuilder:printcolumn:name="Away",type=integer,JSONPath=`.status.regions.away`,priority=1,description="Regions with another node than the assignment names"
+// +kubebuilder:printcolumn:name="Window",type=string,JSONPath=`.status.nextWindow.state`,priority=1
+// +kubebuilder:printcolumn:name="Opens",type=string,JSONPath=`.status.nextWindow.startTime`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is longer than 40 characters: choose a shorter one, the names of the zone nodes are made from it"

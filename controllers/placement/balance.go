@@ -63,7 +63,7 @@ func (b *balancer) closestNeighbour(part []int) int32 {
 	edges := make([]int, b.nodes)
 	self := b.owner[part[0]]
 	for _, cell := range part {
-		for _, j := range b.grid.neighbours(cell) {
+		for _, j := range b.grid.Neighbours(cell) {
 			if b.owner[j] != self {
 				edges[b.owner[j]]++
 			}
@@ -221,7 +221,7 @@ func trace(from []int32, node int32) []int32 {
 func (b *balancer) crossings(may func(int) bool) []bool {
 	open := make([]bool, b.nodes*b.nodes)
 	for cell, owner := range b.owner {
-		for _, j := range b.grid.neighbours(cell) {
+		for _, j := range b.grid.Neighbours(cell) {
 			pair := owner*b.nodes + b.owner[j]
 			if b.owner[j] != owner && !open[pair] && may(cell) {
 				open[pair] = true
@@ -256,7 +256,7 @@ func (b *balancer) best(giver, taker int32, may func(int) bool) int {
 			continue
 		}
 		toTaker, toGiver := 0, 0
-		for _, j := range b.grid.neighbours(cell) {
+		for _, j := range b.grid.Neighbours(cell) {
 			switch b.owner[j] {
 			case taker:
 				toTaker++
@@ -282,7 +282,7 @@ func (b *balancer) mayLeave(cell int) bool {
 	}
 	self := b.owner[cell]
 	var kin []int
-	for _, j := range b.grid.neighbours(cell) {
+	for _, j := range b.grid.Neighbours(cell) {
 		if j != cell && b.owner[j] == self && !slices.Contains(kin, j) {
 			kin = append(kin, j)
 		}
@@ -299,7 +299,7 @@ func (b *balancer) joined(cell int, kin []int) bool {
 	seen := map[int]bool{cell: true, kin[0]: true}
 	missing := len(kin) - 1
 	for queue := []int{kin[0]}; len(queue) > 0; queue = queue[1:] {
-		for _, j := range b.grid.neighbours(queue[0]) {
+		for _, j := range b.grid.Neighbours(queue[0]) {
 			if b.owner[j] != self || seen[j] {
 				continue
 			}

@@ -35,8 +35,8 @@ func (g Grid) Distance(a, b int) int {
 	return int(around(p.Column-q.Column, g.Columns) + around(p.Row-q.Row, g.Rows))
 }
 
-// neighbours are the regions west, east, north and south. On a grid one or two wide they repeat, or are the region itself.
-func (g Grid) neighbours(index int) [4]int {
+// Neighbours are the regions west, east, north and south. On a grid one or two wide they repeat, or are the region itself.
+func (g Grid) Neighbours(index int) [4]int {
 	r := g.Region(index)
 	return [4]int{
 		g.Index(r.Column-1, r.Row), g.Index(r.Column+1, r.Row),
@@ -48,7 +48,7 @@ func (g Grid) neighbours(index int) [4]int {
 func (g Grid) Border(t Table) int {
 	edges := 0
 	for i := range t {
-		n := g.neighbours(i)
+		n := g.Neighbours(i)
 		for _, j := range [2]int{n[1], n[3]} { // east and south: each edge once
 			if t[i] != t[j] {
 				edges++
@@ -74,7 +74,7 @@ func (g Grid) pieces(t Table, ordinal int32) [][]int {
 		part := []int{i}
 		seen[i] = true
 		for k := 0; k < len(part); k++ {
-			for _, j := range g.neighbours(part[k]) {
+			for _, j := range g.Neighbours(part[k]) {
 				if t[j] == ordinal && !seen[j] {
 					seen[j] = true
 					part = append(part, j)

@@ -52,6 +52,7 @@ func TestHeldRegion(t *testing.T) {
 		{"its holder raises the epoch above the store's", mine, held, changes{transitions(25)}, ""},
 		{"its holder's next life takes it over", mine, held, changes{holder(mine.session(5)), transitions(10)}, ""},
 		{"its holder changes the order", mine, held, changes{annotated(v1alpha1.AnnotationTarget, mine.name)}, onlyTarget},
+		{"its holder changes the note beside the order", mine, held, changes{annotated(v1alpha1.AnnotationMove, "to=1")}, onlyTarget},
 		{"its holder lowers the epoch", mine, held, changes{transitions(8)}, notDecrease},
 		{"its holder transfers it without a new epoch", mine, held, changes{holder(other.session(2))}, exactlyOne},
 		{"its holder transfers it and skips an epoch", mine, held, changes{holder(other.session(2)), transitions(11)}, exactlyOne},

@@ -85,7 +85,7 @@ func (c *Calendar) confines(kind v1alpha1.DisruptionKind) bool {
 
 // overridden tells whether the override is in force.
 func (c *Calendar) overridden(now time.Time) bool {
-	return c != nil && c.override != nil && c.override.ExecutionTime == v1alpha1.ExecutionImmediate && now.Before(c.override.EndTime.Time)
+	return c.override != nil && c.override.ExecutionTime == v1alpha1.ExecutionImmediate && now.Before(c.override.EndTime.Time)
 }
 
 // excludedUntil is when the exclusions that cover an instant, or follow one another from it on, end; zero if none does.

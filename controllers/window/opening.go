@@ -52,11 +52,11 @@ const (
 
 // At tells whether something that will take about estimate may start now.
 func (c *Calendar) At(now time.Time, kind v1alpha1.DisruptionKind, estimate time.Duration) Opening {
-	if c.overridden(now) {
-		return Opening{Open: true, Reason: Overridden, From: now, Until: c.override.EndTime.Time, why: c.override.Reason}
-	}
 	if !c.confines(kind) {
 		return Opening{Open: true, Reason: Unconfined, From: now}
+	}
+	if c.overridden(now) {
+		return Opening{Open: true, Reason: Overridden, From: now, Until: c.override.EndTime.Time, why: c.override.Reason}
 	}
 	return c.search(now, estimate)
 }

@@ -224,6 +224,7 @@ func TestAnOverrideLiftsEverythingUntilItEnds(t *testing.T) {
 	c := parse(t, spec.override(v1alpha1.ExecutionImmediate, "2026-12-02T00:00:00Z"))
 	check(t, c, answer{now: "2026-12-01T23:59:59Z", estimate: time.Hour, reason: window.Overridden, until: "2026-12-02T00:00:00Z"})
 	check(t, c, answer{now: "2026-12-02T00:00:00Z", reason: window.Excluded, window: "nightly", from: "2026-12-28T04:30:00Z", until: "2026-12-28T06:00:00Z"})
+	check(t, parse(t, maintenance{}.override(v1alpha1.ExecutionImmediate, "2026-12-02T00:00:00Z")), answer{now: "2026-12-01T12:00:00Z", reason: window.Unconfined})
 	patient := parse(t, spec.override(v1alpha1.ExecutionNextWindow, "2026-12-02T00:00:00Z"))
 	check(t, patient, answer{now: "2026-12-01T12:00:00Z", reason: window.Excluded, window: "nightly", from: "2026-12-28T04:30:00Z", until: "2026-12-28T06:00:00Z"})
 }

@@ -48,11 +48,17 @@ checks=(
   "absence-is-death    fence         fails -DDELETIONS=1 -DABSENCE_IS_DEATH"
   "lost-is-free        fence         fails -DDELETIONS=1 -DNUMBERS=4 -DLOST_IS_FREE"
   "number-restarts     fence         fails -DDELETIONS=1 -DNUMBER_RESTARTS"
-  "commit              region_commit holds -DMOVES=2 -DLOST=2 -DFAULTS=0"
-  "commit-revoked      region_commit holds -DMOVES=3 -DLOST=2 -DFAULTS=2 -DORDERS=2"
+  "commit              region_commit holds -DMOVES=2 -DLOST=2 -DCHANGES=3"
+  "commit-revoked      region_commit holds -DMOVES=2 -DLOST=2 -DFAULTS=2 -DORDERS=2"
+  "commit-heir         region_commit holds -DMOVES=2 -DLOST=1 -DFAULTS=1 -DDEATHS=1 -DORDERS=2"
   "thaw-on-get         region_commit fails -DTHAW_ON_GET"
   "blind-put           region_commit fails -DBLIND_PUT"
   "frees-the-fenced    region_commit fails -DFAULTS=1 -DFREES_THE_FENCED"
+  "takes-while-frozen  region_commit fails -DTAKES_WHILE_FROZEN"
+  "forgets-at-commit   region_commit fails -DDEATHS=1 -DFORGETS_AT_COMMIT"
+  "kept-unoffered      region_commit fails -DDEATHS=1 -DKEPT_UNOFFERED"
+  "any-stage           region_commit fails -DFAULTS=1 -DANY_STAGE"
+  "drops-after-commit  region_commit fails -DFAULTS=1 -DDROPS_AFTER_COMMIT"
 )
 
 # Bounds of one search. One that hits a bound proves nothing and fails.
@@ -78,9 +84,9 @@ search() {
   mkdir "$dir"
   cd "$dir"
   cp "$models/$model.pml" .
-  # Not optimised: that takes longer than most searches. Those of the fence have many small states.
-  local how="-O0 -DCOLLAPSE"
-  [ "$model" != fence ] || how="-O1"
+  # Not optimised: that takes longer than most searches, but where there are many small states.
+  local how="-O1"
+  [ "$model" != handoff ] || how="-O0 -DCOLLAPSE"
   # shellcheck disable=SC2086 # several flags
   if ! { spin -a "$@" "$model.pml" && "$cc" $how -w -DSAFETY -DVECTORSZ=4096 -DMEMLIM="$memory" -o pan pan.c; } >build 2>&1; then
     cat build
@@ -107,6 +113,7 @@ blame() {
     *nudges* | *Frozen*Nothing*) echo "assertion: frozen or kept for ever" ;;
     *'recordEpoch>=highest'*) echo "assertion: fell back to an old record" ;;
     *'recordEpoch<='*) echo "assertion: one acts that is not the newest" ;;
+    *'>=newest'*) echo "assertion: one begins without what happened" ;;
     *'silence>='*) echo "assertion: an observation counts time in which nobody could renew" ;;
     *'twice'*) echo "assertion: an incarnation is given out twice" ;;
     *'left['*'>0))') echo "assertion: a fenced node commits" ;;

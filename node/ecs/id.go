@@ -35,8 +35,11 @@ func (id EntityID) Sequence() int { return int(id & maxSequence) }
 // String writes the id in decimal, as logs and stores show it.
 func (id EntityID) String() string { return strconv.FormatUint(uint64(id), 10) }
 
-// IDSource makes the ids of one node life. Neighbouring lives have different shards, so a life never repeats an id of an
-// earlier one even if its clock is behind. It is not safe for concurrent use.
+// IDSource makes the ids of one node life. Neighbouring lives have different shards, so a life never repeats an id of one
+// before it even if its clock is behind. A shard comes again after 16 incarnations, each of which takes a second at least,
+// also those whose taking was not answered and that nobody lived; and perhaps sooner if the session Lease was lost, as the
+// numbers then go on far above: but not before the lost session's deadline is over, by 5 s if clocks run right. A clock may
+// be so far behind. It is not safe for concurrent use.
 type IDSource struct {
 	shard    EntityID
 	millis   int64 // of the last id, since IDEpochMillis; -1 before the first

@@ -166,6 +166,54 @@ func TestTakeWithAnUnknownOutcomeNeverReusesAnIncarnation(t *testing.T) {
 	})
 }
 
+func TestEveryLifeHasAHigherNumberWhateverEndedTheOneBefore(t *testing.T) {
+	ends := map[string]func(*testing.T, *modelAPI, *running){
+		"a crash":   func(*testing.T, *modelAPI, *running) {},
+		"a release": func(t *testing.T, _ *modelAPI, r *running) { _ = r.Release(t.Context()) },
+		"a revocation": func(_ *testing.T, a *modelAPI, _ *running) {
+			a.edit(zone1, setHolder(""))
+		},
+		"a renewal that lands when it is over": func(_ *testing.T, a *modelAPI, _ *running) {
+			last, _ := a.get(zone1)
+			time.AfterFunc(3*time.Second, func() { _, _ = a.put(last) })
+		},
+		"the loss of the lease": func(_ *testing.T, a *modelAPI, _ *running) {
+			last, _ := a.get(zone1)
+			a.remove(zone1)
+			a.create(standIn(1, transitionsOf(last)+1000)) // above highestEpoch, see controllers
+		},
+	}
+	for name, end := range ends {
+		synctest.Test(t, func(t *testing.T) {
+			api := newModelAPI()
+			api.create(sessionLease(1))
+			var last int32
+			for life := range 5 {
+				if life%2 == 1 {
+					c := dial(api) // a take that is not answered counts a life, too
+					c.will(func(verb, _ string) plan { return plan{mute: verb == "put"} })
+					ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
+					_, _ = Acquire(ctx, Clients{Session: c}, testConfig(1, "1", newSimClock()))
+					stop()
+				}
+				r := start(t, dial(api), nil)
+				if r.Incarnation() <= last {
+					t.Errorf("%s: life %d after %d", name, r.Incarnation(), last)
+				}
+				if answered := life > 0 && life%2 == 0; answered && r.Incarnation() != last+1 && name != "the loss of the lease" {
+					t.Errorf("%s: life %d after %d: numbers are skipped, and a shard of ids comes again after 16", name, r.Incarnation(), last)
+				}
+				last = r.Incarnation()
+				after(time.Second)
+				end(t, api, r)
+				r.stop()
+				after(5 * time.Second)
+			}
+			api.noRuleBroken(t)
+		})
+	}
+}
+
 func TestDeadlineIsCountedFromBeforeTheRenewalWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newModelAPI()
