@@ -112,19 +112,25 @@ func (g *generator) relocation() {
 	}
 }
 
-// removal: somebody dies, is cut off or loses its Lease in the middle of a move, and the order is changed then, too.
+// removal: somebody dies, is cut off, is not answered or loses its Lease in the middle of a move, and the order is changed then, too.
 func (g *generator) removal() {
 	g.strip(2, 3)
 	g.pacers(4, g.node, g.IntN(2) == 0)
-	points := []zone.Point{zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.StageCompleted, zone.StageActivated}
-	faults := []Fault{
-		faultKilled, faultCrashed, faultStalled, faultNodeCut, faultAPIAway, faultAPIErrors, faultWatchLag, faultCut, faultOneWay, faultFenced, faultLeaseDeleted,
-		faultStoreAway, faultStoreTimeouts,
+	trouble := []struct {
+		at     zone.Point
+		faults []Fault
+	}{
+		{zone.MoveStaged, []Fault{faultAPIErrors, faultAPIErrors, faultNodeCut, faultAPIAway, faultStalled, faultWatchLag}},
+		{zone.MoveCut, []Fault{faultKilled, faultStalled, faultCut, faultOneWay, faultStoreAway, faultFenced}},
+		{zone.StageCompleted, []Fault{faultKilled, faultAPIErrors, faultCut, faultStalled}},
+		{zone.StageActivated, []Fault{faultKilled, faultCrashed, faultStoreTimeouts, faultNodeCut, faultLeaseDeleted}},
+		{zone.MoveCommitted, []Fault{faultKilled, faultCrashed, faultCut, faultLeaseDeleted}},
+		{zone.MoveBegan, []Fault{faultKilled, faultSlow, faultStoreAway, faultLeaseDeleted}},
 	}
-	for tick := 80 + g.IntN(40); tick < g.p.Ticks; tick += 90 + g.IntN(60) {
-		region := g.region()
+	for tick := 80 + g.IntN(40); tick < g.p.Ticks; tick += 50 + g.IntN(50) {
+		region, t := g.region(), &trouble[g.IntN(len(trouble))]
 		g.add(tick, "move", region, g.node())
-		g.whenFor(tick, points[g.IntN(len(points))], 1, faults[g.IntN(len(faults))], 5+g.ticks(80), g.IntN(2))
+		g.whenFor(tick, t.at, 1, t.faults[g.IntN(len(t.faults))], 5+g.ticks(80), g.IntN(2))
 		if g.IntN(2) == 0 {
 			g.add(tick+1+g.IntN(8), "move", region, g.node())
 		}
