@@ -120,8 +120,6 @@ type Store struct {
 	// Observed reports whether a region may have something in an observed chunk, so that its holder will tell of it; nil: each
 	// does.
 	Observed func(home uint32) bool
-	// Holds reports whether a session may have something at home in a region: whether it holds it; nil: it does.
-	Holds func(session string, home uint32) bool
 	// Complete reports whether every region that may have something in a chunk has told of it; nil: always.
 	Complete func(chunk uint64) bool
 	// Observe is told of transitions; it may be nil.
@@ -145,6 +143,7 @@ type Store struct {
 	lacking   []*Replica                 // that no snapshot of their owner has, but others have yet to speak
 	awaited   map[uint64][]string        // by chunk: the owners whose snapshot is on its way
 	claims    map[uint32][]claim         // by home: whose snapshots covered it, the newest last
+	lost      map[uint32][]string        // by home: who lives and held it before the one who does now
 	doubts    []doubt                    // whose owner may be dead
 	unheard   []doubt                    // whose owner has not been heard of
 	buried    map[ecs.EntityID]ecs.Epoch // of what was removed: older news do not bring it back
@@ -155,7 +154,7 @@ type Store struct {
 func New(dead func(session string) bool, interested func(chunk, account uint64) bool) *Store {
 	return &Store{
 		dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, accounts: map[uint64]ecs.EntityID{}, missing: map[string][]ecs.EntityID{},
-		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, buried: map[ecs.EntityID]ecs.Epoch{},
+		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, lost: map[uint32][]string{}, buried: map[ecs.EntityID]ecs.Epoch{},
 	}
 }
 

@@ -413,8 +413,6 @@ func TestWhatANewOwnerSaidIsNotLostWithTheReplica(t *testing.T) {
 // An owner lost its region, and lives. The heir has the entity elsewhere, where nobody here looks.
 func TestReplicasOfAnOwnerThatLostItsRegionGo(t *testing.T) {
 	w := newWorld()
-	held := true
-	w.Holds = func(string, uint32) bool { return held }
 	w.deliver(t, step{"a", snapshot(0, 1, 10)})
 	w.EndSnapshot(1, "b", []uint32{0})
 	w.Sweep("b")
@@ -424,7 +422,7 @@ func TestReplicasOfAnOwnerThatLostItsRegionGo(t *testing.T) {
 	if w.Get(id) == nil {
 		t.Fatal("it vanished though its owner holds its home")
 	}
-	held = false
+	w.Passed(0, "a", "b")
 	for range HoldTicks + 1 {
 		w.deliver(t)
 	}

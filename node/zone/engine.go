@@ -171,9 +171,10 @@ func (e *Engine) Due() time.Duration { return e.due }
 // read takes the inbox in a fixed order: what is known of the world first, then what others say.
 func (e *Engine) read(in *Inbox) {
 	if in.Table != nil {
+		before := e.table
 		e.table = in.Table
 		e.sim.tableChanged()
-		e.gate.tableChanged()
+		e.gate.tableChanged(before)
 	}
 	for _, p := range in.Peers {
 		e.peerEvent(p)

@@ -52,7 +52,6 @@ func newGate(e *Engine) *gate {
 	g.replicas.Keeps = func(account uint64) bool { s := g.sessions[account]; return s != nil && s.welcome }
 	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
 	g.replicas.Observed = func(home uint32) bool { return g.homes[home] > 0 }
-	g.replicas.Holds = func(session string, home uint32) bool { return g.table.At(int(home)).Session == session }
 	g.replicas.Complete = func(chunk uint64) bool {
 		_, observed := g.holders[chunk]
 		return !observed || g.complete(chunk)
@@ -181,7 +180,12 @@ func (g *gate) appendSubscriptions(dst []byte, session string) []byte {
 }
 
 // tableChanged follows the holders of every observed chunk.
-func (g *gate) tableChanged() {
+func (g *gate) tableChanged(before *partition.Table) {
+	for home := range g.grid.Regions() {
+		if from, to := before.At(home).Session, g.table.At(home).Session; from != to {
+			g.replicas.Passed(uint32(home), from, to)
+		}
+	}
 	for _, chunk := range g.observedChunks() {
 		g.subscribe(chunk)
 	}
