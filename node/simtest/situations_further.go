@@ -107,6 +107,10 @@ func (g *generator) relocation() {
 	for account := int64(1); account <= 4; account++ {
 		g.add(60+g.IntN(60), "tinker", account, 60+g.ticks(200))
 	}
+	if g.IntN(2) == 0 { // offers are on their way for long
+		a := g.IntN(g.p.Nodes)
+		g.add(50, "slow", int64(a), int64((a+1)%g.p.Nodes), g.slowly(), int64(g.p.Ticks))
+	}
 	for tick := 60 + g.IntN(40); tick < g.p.Ticks; tick += 30 + g.IntN(90) {
 		g.add(tick, "move", g.region(), g.node())
 	}
@@ -130,7 +134,9 @@ func (g *generator) removal() {
 	for tick := 80 + g.IntN(40); tick < g.p.Ticks; tick += 50 + g.IntN(50) {
 		region, t := g.region(), &trouble[g.IntN(len(trouble))]
 		g.add(tick, "move", region, g.node())
-		g.whenFor(tick, t.at, 1, t.faults[g.IntN(len(t.faults))], 5+g.ticks(80), g.IntN(2))
+		for nth := range int64(2) {
+			g.whenFor(tick, t.at, 1+nth, t.faults[g.IntN(len(t.faults))], 5+g.ticks(80), g.IntN(2))
+		}
 		if g.IntN(2) == 0 {
 			g.add(tick+1+g.IntN(8), "move", region, g.node())
 		}
