@@ -151,8 +151,9 @@ func (s *scene) away() []int {
 
 func (s *scene) countNodes() v1alpha1.NodesStatus {
 	c := v1alpha1.NodesStatus{Replicas: int32(len(s.pods))}
+	wanted := max(s.replicas(), s.podsWanted()) // looks at every region
 	for ordinal, pod := range s.pods {
-		if podReady(pod) && ordinal < max(s.replicas(), s.podsWanted()) {
+		if podReady(pod) && ordinal < wanted {
 			c.ReadyReplicas++
 		}
 	}
