@@ -42,7 +42,7 @@ type stagedRegion struct {
 	size       int
 	entities   map[ecs.EntityID]*wire.MovedEntity
 	cut        *wire.MoveCut // nil: there is more to come
-	heard      int64
+	heard      int64         // the tick of the last part
 }
 
 // inherited are chunks that a node observed at the owner before.
@@ -219,7 +219,7 @@ func (s *sim) takeMoved(id ecs.EntityID, e *wire.MovedEntity, st *stagedRegion, 
 	expect := epochOf(e.Epoch)
 	s.received(id, r)
 	s.atEntity(OfferTaken, id, expect.Transferred(1), st.from)
-	s.adopt(id, expect.Transferred(1), s.grid.RegionAt(r.index), false)
+	s.adopt(id, expect.Transferred(1), s.grid.RegionAt(r.index), s.tick-st.heard > jumpTicks) // observers have walked on what stood still
 	if e.Jump != nil {
 		if to, ok := game.Canonical(s.grid, e.Jump.X, e.Jump.Y, e.Jump.Z); ok {
 			s.Teleport(id, to)
