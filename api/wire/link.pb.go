@@ -2946,7 +2946,9 @@ type OfferAnswer struct {
 	Epoch    *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Accepted bool                   `protobuf:"varint,3,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	// Why not, for logs and metrics.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The answerer does not hold the region any more and knows nothing of the entity: ask who holds it.
+	Released      bool `protobuf:"varint,5,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3007,6 +3009,13 @@ func (x *OfferAnswer) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *OfferAnswer) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
 }
 
 // OfferDurable says that the target's claim of the entity is stored.
@@ -4452,12 +4461,13 @@ const file_link_proto_rawDesc = "" +
 	"\rComponentBlob\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x8c\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xa8\x01\n" +
 	"\vOfferAnswer\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x1a\n" +
 	"\baccepted\x18\x03 \x01(\bR\baccepted\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"Y\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
+	"\breleased\x18\x05 \x01(\bR\breleased\"Y\n" +
 	"\fOfferDurable\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"E\n" +

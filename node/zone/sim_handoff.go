@@ -25,7 +25,7 @@ func (s *sim) handOver() {
 		}
 	}
 	s.offside = kept
-	s.outgoing.Due(s.tick, s.liveHolder, func(o *handoff.Outgoing, before string) {
+	s.outgoing.Due(s.tick, s.alive, s.liveHolder, func(o *handoff.Outgoing, before string) {
 		s.stats.HandoffsReoffered++
 		s.atEntity(reofferPoint(o.Target, before), o.Entity, o.Epoch, o.Target)
 		s.sendOffer(o)
@@ -151,6 +151,11 @@ func (s *sim) offered(from string, m *wire.Offer) {
 			s.known.Returned(id)
 		}
 	}
+	if o := s.outgoing.Get(id); o != nil && from != s.self && live == nil && !o.Epoch.Less(epoch) { // kept here, and not older
+		s.atEntity(OfferKnown, id, epoch, from)
+		s.acceptAgain(from, id, epoch)
+		return
+	}
 	switch s.known.Judge(id, epoch, live, m.Orphaned) {
 	case handoff.AcceptAgain:
 		s.atEntity(OfferKnown, id, epoch, from)
@@ -191,10 +196,7 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		return
 	case s.regions[target] == nil || !s.regions[target].active:
 		if m.Orphaned {
-			s.atEntity(OfferLeft, id, epoch, from)
-			if r := s.regions[target]; r != nil {
-				r.expect(expected{id: id, offered: true})
-			}
+			s.leaveOffer(from, id, epoch, target)
 			return
 		}
 		s.atEntity(OfferNoRegion, id, epoch, from)
@@ -230,6 +232,20 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.answerOffer(from, id, epoch, true, "")
 	if !s.durableEntity(id) { // not durable: it dies with its node, and the handoff ends here
 		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
+	}
+}
+
+// leaveOffer leaves an orphan to whoever can take it: this node when it has recovered the region, or who has that now.
+func (s *sim) leaveOffer(from string, id ecs.EntityID, epoch ecs.Epoch, region int) {
+	s.atEntity(OfferLeft, id, epoch, from)
+	r, holder := s.regions[region], s.table.At(region).Session
+	switch {
+	case r != nil:
+		r.expect(expected{id: id, offered: true})
+	case holder != "" && holder != s.self:
+		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferAnswer{OfferAnswer: &wire.OfferAnswer{
+			Entity: uint64(id), Epoch: wireEpoch(epoch), Released: true,
+		}}})
 	}
 }
 
@@ -278,6 +294,10 @@ func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing) {
 func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) {
 	id, epoch := ecs.EntityID(m.Entity), epochOf(m.Epoch)
 	o := s.outgoing.Get(id)
+	if o != nil && m.Released && o.Epoch == epoch && o.Target == from {
+		o.Released(s.tick)
+		return
+	}
 	if o == nil || o.Epoch != epoch || o.Accepted {
 		return
 	}
