@@ -366,7 +366,7 @@ func (s *sim) offerDurable(from string, m *wire.OfferDurable) {
 	if o != nil && o.Heir != "" && o.Heir != from && s.alive(o.Heir) { // who said so is over, and its heir was told that we keep it
 		return
 	}
-	if o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
+	if o != nil && o.Accepted && !epochOf(m.Epoch).Less(o.Epoch) {
 		s.atEntity(HandoffDurable, o.Entity, o.Epoch, o.Target)
 		s.stats.phase(PhaseDurable, s.boot-o.AcceptedAt)
 		s.outgoing.End(o.Entity)
