@@ -24,6 +24,9 @@ const (
 	// AnnotationMove, on a region Lease, is the operator's note about the order to move the region, e.g.
 	// "to=2 at=2026-12-01T04:30:00.000Z failures=0": controllers/moves reads and writes it, and nobody else.
 	AnnotationMove = "spatialcells.io/move"
+	// AnnotationStage, on a region Lease, names the stage with which its holder was given the region by the one before: the copy
+	// that it had of the region at that very moment. Nodes write it, with the holder.
+	AnnotationStage = "spatialcells.io/stage"
 	// AnnotationAddress, on a session Lease, is host:port of the peer link of this incarnation.
 	AnnotationAddress = "spatialcells.io/address"
 	// AnnotationKeyHash, on a session Lease, is the lower-case hexadecimal SHA-256 of the DER SubjectPublicKeyInfo of

@@ -84,6 +84,65 @@ func (EntityFrame_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_link_proto_rawDescGZIP(), []int{5, 0}
 }
 
+type MoveAnswer_Code int32
+
+const (
+	MoveAnswer_CODE_UNSPECIFIED MoveAnswer_Code = 0
+	// The parts up to received are in.
+	MoveAnswer_CODE_TAKEN MoveAnswer_Code = 1
+	// With the last part: the stage is complete.
+	MoveAnswer_CODE_STAGED MoveAnswer_Code = 2
+	// There is no such stage, and will be none: reason says why.
+	MoveAnswer_CODE_REFUSED MoveAnswer_Code = 3
+	// The region's Lease names the answerer, with this stage: it acts for it. region_epoch is the one that it has.
+	MoveAnswer_CODE_ACTIVATED MoveAnswer_Code = 4
+)
+
+// Enum value maps for MoveAnswer_Code.
+var (
+	MoveAnswer_Code_name = map[int32]string{
+		0: "CODE_UNSPECIFIED",
+		1: "CODE_TAKEN",
+		2: "CODE_STAGED",
+		3: "CODE_REFUSED",
+		4: "CODE_ACTIVATED",
+	}
+	MoveAnswer_Code_value = map[string]int32{
+		"CODE_UNSPECIFIED": 0,
+		"CODE_TAKEN":       1,
+		"CODE_STAGED":      2,
+		"CODE_REFUSED":     3,
+		"CODE_ACTIVATED":   4,
+	}
+)
+
+func (x MoveAnswer_Code) Enum() *MoveAnswer_Code {
+	p := new(MoveAnswer_Code)
+	*p = x
+	return p
+}
+
+func (x MoveAnswer_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MoveAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_link_proto_enumTypes[1].Descriptor()
+}
+
+func (MoveAnswer_Code) Type() protoreflect.EnumType {
+	return &file_link_proto_enumTypes[1]
+}
+
+func (x MoveAnswer_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MoveAnswer_Code.Descriptor instead.
+func (MoveAnswer_Code) EnumDescriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{14, 0}
+}
+
 type CallAnswer_Code int32
 
 const (
@@ -135,11 +194,11 @@ func (x CallAnswer_Code) String() string {
 }
 
 func (CallAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_link_proto_enumTypes[1].Descriptor()
+	return file_link_proto_enumTypes[2].Descriptor()
 }
 
 func (CallAnswer_Code) Type() protoreflect.EnumType {
-	return &file_link_proto_enumTypes[1]
+	return &file_link_proto_enumTypes[2]
 }
 
 func (x CallAnswer_Code) Number() protoreflect.EnumNumber {
@@ -148,7 +207,7 @@ func (x CallAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallAnswer_Code.Descriptor instead.
 func (CallAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{8, 0}
+	return file_link_proto_rawDescGZIP(), []int{17, 0}
 }
 
 type CommandAnswer_Code int32
@@ -202,11 +261,11 @@ func (x CommandAnswer_Code) String() string {
 }
 
 func (CommandAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_link_proto_enumTypes[2].Descriptor()
+	return file_link_proto_enumTypes[3].Descriptor()
 }
 
 func (CommandAnswer_Code) Type() protoreflect.EnumType {
-	return &file_link_proto_enumTypes[2]
+	return &file_link_proto_enumTypes[3]
 }
 
 func (x CommandAnswer_Code) Number() protoreflect.EnumNumber {
@@ -215,7 +274,7 @@ func (x CommandAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommandAnswer_Code.Descriptor instead.
 func (CommandAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{11, 0}
+	return file_link_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type AttachAnswer_Code int32
@@ -261,11 +320,11 @@ func (x AttachAnswer_Code) String() string {
 }
 
 func (AttachAnswer_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_link_proto_enumTypes[3].Descriptor()
+	return file_link_proto_enumTypes[4].Descriptor()
 }
 
 func (AttachAnswer_Code) Type() protoreflect.EnumType {
-	return &file_link_proto_enumTypes[3]
+	return &file_link_proto_enumTypes[4]
 }
 
 func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
@@ -274,7 +333,7 @@ func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttachAnswer_Code.Descriptor instead.
 func (AttachAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{13, 0}
+	return file_link_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type OrderResult_Code int32
@@ -311,11 +370,11 @@ func (x OrderResult_Code) String() string {
 }
 
 func (OrderResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_link_proto_enumTypes[4].Descriptor()
+	return file_link_proto_enumTypes[5].Descriptor()
 }
 
 func (OrderResult_Code) Type() protoreflect.EnumType {
-	return &file_link_proto_enumTypes[4]
+	return &file_link_proto_enumTypes[5]
 }
 
 func (x OrderResult_Code) Number() protoreflect.EnumNumber {
@@ -324,7 +383,7 @@ func (x OrderResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderResult_Code.Descriptor instead.
 func (OrderResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{36, 0}
+	return file_link_proto_rawDescGZIP(), []int{45, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -856,6 +915,10 @@ type PeerMessage struct {
 	//	*PeerMessage_ClaimingAnswer
 	//	*PeerMessage_Command
 	//	*PeerMessage_CommandAnswer
+	//	*PeerMessage_MovePrepare
+	//	*PeerMessage_MovePart
+	//	*PeerMessage_MoveAnswer
+	//	*PeerMessage_MoveDrop
 	Message       isPeerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,6 +1096,42 @@ func (x *PeerMessage) GetCommandAnswer() *CommandAnswer {
 	return nil
 }
 
+func (x *PeerMessage) GetMovePrepare() *MovePrepare {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_MovePrepare); ok {
+			return x.MovePrepare
+		}
+	}
+	return nil
+}
+
+func (x *PeerMessage) GetMovePart() *MovePart {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_MovePart); ok {
+			return x.MovePart
+		}
+	}
+	return nil
+}
+
+func (x *PeerMessage) GetMoveAnswer() *MoveAnswer {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_MoveAnswer); ok {
+			return x.MoveAnswer
+		}
+	}
+	return nil
+}
+
+func (x *PeerMessage) GetMoveDrop() *MoveDrop {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_MoveDrop); ok {
+			return x.MoveDrop
+		}
+	}
+	return nil
+}
+
 type isPeerMessage_Message interface {
 	isPeerMessage_Message()
 }
@@ -1097,6 +1196,22 @@ type PeerMessage_CommandAnswer struct {
 	CommandAnswer *CommandAnswer `protobuf:"bytes,16,opt,name=command_answer,json=commandAnswer,proto3,oneof"`
 }
 
+type PeerMessage_MovePrepare struct {
+	MovePrepare *MovePrepare `protobuf:"bytes,17,opt,name=move_prepare,json=movePrepare,proto3,oneof"`
+}
+
+type PeerMessage_MovePart struct {
+	MovePart *MovePart `protobuf:"bytes,18,opt,name=move_part,json=movePart,proto3,oneof"`
+}
+
+type PeerMessage_MoveAnswer struct {
+	MoveAnswer *MoveAnswer `protobuf:"bytes,19,opt,name=move_answer,json=moveAnswer,proto3,oneof"`
+}
+
+type PeerMessage_MoveDrop struct {
+	MoveDrop *MoveDrop `protobuf:"bytes,20,opt,name=move_drop,json=moveDrop,proto3,oneof"`
+}
+
 func (*PeerMessage_Call) isPeerMessage_Message() {}
 
 func (*PeerMessage_CallAnswer) isPeerMessage_Message() {}
@@ -1127,6 +1242,623 @@ func (*PeerMessage_Command) isPeerMessage_Message() {}
 
 func (*PeerMessage_CommandAnswer) isPeerMessage_Message() {}
 
+func (*PeerMessage_MovePrepare) isPeerMessage_Message() {}
+
+func (*PeerMessage_MovePart) isPeerMessage_Message() {}
+
+func (*PeerMessage_MoveAnswer) isPeerMessage_Message() {}
+
+func (*PeerMessage_MoveDrop) isPeerMessage_Message() {}
+
+// MovePrepare asks a node to make ready for a region that is ordered to it. It makes a stage, which stays beside the world until
+// the region's Lease names this node with that very stage.
+type MovePrepare struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Region uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	// The epoch at which the sender holds it.
+	RegionEpoch uint64 `protobuf:"varint,2,opt,name=region_epoch,json=regionEpoch,proto3" json:"region_epoch,omitempty"`
+	// Names this attempt; never used twice.
+	Stage         string `protobuf:"bytes,3,opt,name=stage,proto3" json:"stage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovePrepare) Reset() {
+	*x = MovePrepare{}
+	mi := &file_link_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovePrepare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovePrepare) ProtoMessage() {}
+
+func (x *MovePrepare) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovePrepare.ProtoReflect.Descriptor instead.
+func (*MovePrepare) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *MovePrepare) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *MovePrepare) GetRegionEpoch() uint64 {
+	if x != nil {
+		return x.RegionEpoch
+	}
+	return 0
+}
+
+func (x *MovePrepare) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+// MovePart is one part of a stage. Parts come in order; what a later one says of an entity replaces what an earlier one said.
+type MovePart struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Region uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	Stage  string                 `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	// From 1.
+	Number   uint32         `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Entities []*MovedEntity `protobuf:"bytes,4,rep,name=entities,proto3" json:"entities,omitempty"`
+	// Entities of earlier parts that are not in the region any more.
+	Left []uint64 `protobuf:"fixed64,5,rep,packed,name=left,proto3" json:"left,omitempty"`
+	// The last part: the region is frozen, and this is all of it.
+	Cut           *MoveCut `protobuf:"bytes,6,opt,name=cut,proto3" json:"cut,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovePart) Reset() {
+	*x = MovePart{}
+	mi := &file_link_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovePart) ProtoMessage() {}
+
+func (x *MovePart) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovePart.ProtoReflect.Descriptor instead.
+func (*MovePart) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *MovePart) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *MovePart) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *MovePart) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MovePart) GetEntities() []*MovedEntity {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+func (x *MovePart) GetLeft() []uint64 {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *MovePart) GetCut() *MoveCut {
+	if x != nil {
+		return x.Cut
+	}
+	return nil
+}
+
+// MovedEntity is an entity of a region that moves.
+type MovedEntity struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Entity uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
+	// As the sender has it; the receiver will have the next.
+	Epoch *Epoch `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Every component that is handed over.
+	Components []*ComponentBlob `protobuf:"bytes,3,rep,name=components,proto3" json:"components,omitempty"`
+	// Where a teleport that nobody has taken yet leads to.
+	Jump          *Position `protobuf:"bytes,4,opt,name=jump,proto3" json:"jump,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovedEntity) Reset() {
+	*x = MovedEntity{}
+	mi := &file_link_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovedEntity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovedEntity) ProtoMessage() {}
+
+func (x *MovedEntity) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovedEntity.ProtoReflect.Descriptor instead.
+func (*MovedEntity) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MovedEntity) GetEntity() uint64 {
+	if x != nil {
+		return x.Entity
+	}
+	return 0
+}
+
+func (x *MovedEntity) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *MovedEntity) GetComponents() []*ComponentBlob {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
+func (x *MovedEntity) GetJump() *Position {
+	if x != nil {
+		return x.Jump
+	}
+	return nil
+}
+
+// MoveCut is what of a frozen region is not an entity of its own.
+type MoveCut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many entities the stage has to have.
+	Entities uint32 `protobuf:"varint,1,opt,name=entities,proto3" json:"entities,omitempty"`
+	// What lies on the ground is shown by these; the store says what is true of it.
+	Ground []*MovedItem `protobuf:"bytes,2,rep,name=ground,proto3" json:"ground,omitempty"`
+	// Who observes which chunks of the region and around it.
+	Observers []*MovedObserver `protobuf:"bytes,3,rep,name=observers,proto3" json:"observers,omitempty"`
+	// Results that the ground remembers for who asks again.
+	Results       []*MovedResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveCut) Reset() {
+	*x = MoveCut{}
+	mi := &file_link_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveCut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveCut) ProtoMessage() {}
+
+func (x *MoveCut) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveCut.ProtoReflect.Descriptor instead.
+func (*MoveCut) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MoveCut) GetEntities() uint32 {
+	if x != nil {
+		return x.Entities
+	}
+	return 0
+}
+
+func (x *MoveCut) GetGround() []*MovedItem {
+	if x != nil {
+		return x.Ground
+	}
+	return nil
+}
+
+func (x *MoveCut) GetObservers() []*MovedObserver {
+	if x != nil {
+		return x.Observers
+	}
+	return nil
+}
+
+func (x *MoveCut) GetResults() []*MovedResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type MovedItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entity        uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
+	Item          *Item                  `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
+	At            *Position              `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovedItem) Reset() {
+	*x = MovedItem{}
+	mi := &file_link_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovedItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovedItem) ProtoMessage() {}
+
+func (x *MovedItem) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovedItem.ProtoReflect.Descriptor instead.
+func (*MovedItem) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MovedItem) GetEntity() uint64 {
+	if x != nil {
+		return x.Entity
+	}
+	return 0
+}
+
+func (x *MovedItem) GetItem() *Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *MovedItem) GetAt() *Position {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+type MovedObserver struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Keys.
+	Chunks        []uint64 `protobuf:"varint,2,rep,packed,name=chunks,proto3" json:"chunks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovedObserver) Reset() {
+	*x = MovedObserver{}
+	mi := &file_link_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovedObserver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovedObserver) ProtoMessage() {}
+
+func (x *MovedObserver) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovedObserver.ProtoReflect.Descriptor instead.
+func (*MovedObserver) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MovedObserver) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *MovedObserver) GetChunks() []uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return nil
+}
+
+type MovedResult struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Sender uint64                 `protobuf:"fixed64,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Number *CommandNumber         `protobuf:"bytes,2,opt,name=number,proto3" json:"number,omitempty"`
+	// An OrderResult, encoded.
+	Result        []byte `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovedResult) Reset() {
+	*x = MovedResult{}
+	mi := &file_link_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovedResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovedResult) ProtoMessage() {}
+
+func (x *MovedResult) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovedResult.ProtoReflect.Descriptor instead.
+func (*MovedResult) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MovedResult) GetSender() uint64 {
+	if x != nil {
+		return x.Sender
+	}
+	return 0
+}
+
+func (x *MovedResult) GetNumber() *CommandNumber {
+	if x != nil {
+		return x.Number
+	}
+	return nil
+}
+
+func (x *MovedResult) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+// MoveAnswer says how far a stage is.
+type MoveAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	Stage         string                 `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	Received      uint32                 `protobuf:"varint,3,opt,name=received,proto3" json:"received,omitempty"`
+	Code          MoveAnswer_Code        `protobuf:"varint,4,opt,name=code,proto3,enum=spatialcells.wire.v1.MoveAnswer_Code" json:"code,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	RegionEpoch   uint64                 `protobuf:"varint,6,opt,name=region_epoch,json=regionEpoch,proto3" json:"region_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveAnswer) Reset() {
+	*x = MoveAnswer{}
+	mi := &file_link_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveAnswer) ProtoMessage() {}
+
+func (x *MoveAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveAnswer.ProtoReflect.Descriptor instead.
+func (*MoveAnswer) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *MoveAnswer) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *MoveAnswer) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *MoveAnswer) GetReceived() uint32 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *MoveAnswer) GetCode() MoveAnswer_Code {
+	if x != nil {
+		return x.Code
+	}
+	return MoveAnswer_CODE_UNSPECIFIED
+}
+
+func (x *MoveAnswer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MoveAnswer) GetRegionEpoch() uint64 {
+	if x != nil {
+		return x.RegionEpoch
+	}
+	return 0
+}
+
+// MoveDrop ends a stage that will not be needed.
+type MoveDrop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	Stage         string                 `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveDrop) Reset() {
+	*x = MoveDrop{}
+	mi := &file_link_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveDrop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveDrop) ProtoMessage() {}
+
+func (x *MoveDrop) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveDrop.ProtoReflect.Descriptor instead.
+func (*MoveDrop) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MoveDrop) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *MoveDrop) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
 // Call is a numbered input of a client session to an entity.
 type Call struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1147,7 +1879,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_link_proto_msgTypes[7]
+	mi := &file_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1891,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[7]
+	mi := &file_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1904,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{7}
+	return file_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Call) GetEntity() uint64 {
@@ -1242,7 +1974,7 @@ type CallAnswer struct {
 
 func (x *CallAnswer) Reset() {
 	*x = CallAnswer{}
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1986,7 @@ func (x *CallAnswer) String() string {
 func (*CallAnswer) ProtoMessage() {}
 
 func (x *CallAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1999,7 @@ func (x *CallAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAnswer.ProtoReflect.Descriptor instead.
 func (*CallAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{8}
+	return file_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallAnswer) GetEntity() uint64 {
@@ -1339,7 +2071,7 @@ type CommandNumber struct {
 
 func (x *CommandNumber) Reset() {
 	*x = CommandNumber{}
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +2083,7 @@ func (x *CommandNumber) String() string {
 func (*CommandNumber) ProtoMessage() {}
 
 func (x *CommandNumber) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +2096,7 @@ func (x *CommandNumber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandNumber.ProtoReflect.Descriptor instead.
 func (*CommandNumber) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{9}
+	return file_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommandNumber) GetLife() uint32 {
@@ -1399,7 +2131,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +2143,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +2156,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{10}
+	return file_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Command) GetSender() uint64 {
@@ -1487,7 +2219,7 @@ type CommandAnswer struct {
 
 func (x *CommandAnswer) Reset() {
 	*x = CommandAnswer{}
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +2231,7 @@ func (x *CommandAnswer) String() string {
 func (*CommandAnswer) ProtoMessage() {}
 
 func (x *CommandAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +2244,7 @@ func (x *CommandAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandAnswer.ProtoReflect.Descriptor instead.
 func (*CommandAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{11}
+	return file_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CommandAnswer) GetSender() uint64 {
@@ -1584,7 +2316,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +2328,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +2341,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{12}
+	return file_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Attach) GetAccount() uint64 {
@@ -1686,7 +2418,7 @@ type AttachAnswer struct {
 
 func (x *AttachAnswer) Reset() {
 	*x = AttachAnswer{}
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2430,7 @@ func (x *AttachAnswer) String() string {
 func (*AttachAnswer) ProtoMessage() {}
 
 func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +2443,7 @@ func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachAnswer.ProtoReflect.Descriptor instead.
 func (*AttachAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{13}
+	return file_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttachAnswer) GetAccount() uint64 {
@@ -1783,7 +2515,7 @@ type Detach struct {
 
 func (x *Detach) Reset() {
 	*x = Detach{}
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +2527,7 @@ func (x *Detach) String() string {
 func (*Detach) ProtoMessage() {}
 
 func (x *Detach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +2540,7 @@ func (x *Detach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detach.ProtoReflect.Descriptor instead.
 func (*Detach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{14}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Detach) GetAccount() uint64 {
@@ -1856,7 +2588,7 @@ type AccountMessage struct {
 
 func (x *AccountMessage) Reset() {
 	*x = AccountMessage{}
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2600,7 @@ func (x *AccountMessage) String() string {
 func (*AccountMessage) ProtoMessage() {}
 
 func (x *AccountMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2613,7 @@ func (x *AccountMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountMessage.ProtoReflect.Descriptor instead.
 func (*AccountMessage) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{15}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AccountMessage) GetAccount() uint64 {
@@ -1938,7 +2670,7 @@ type NotHere struct {
 
 func (x *NotHere) Reset() {
 	*x = NotHere{}
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2682,7 @@ func (x *NotHere) String() string {
 func (*NotHere) ProtoMessage() {}
 
 func (x *NotHere) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2695,7 @@ func (x *NotHere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotHere.ProtoReflect.Descriptor instead.
 func (*NotHere) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{16}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NotHere) GetAccount() uint64 {
@@ -1998,7 +2730,7 @@ type Displace struct {
 
 func (x *Displace) Reset() {
 	*x = Displace{}
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2742,7 @@ func (x *Displace) String() string {
 func (*Displace) ProtoMessage() {}
 
 func (x *Displace) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2755,7 @@ func (x *Displace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Displace.ProtoReflect.Descriptor instead.
 func (*Displace) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Displace) GetAccount() uint64 {
@@ -2062,7 +2794,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2806,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2819,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{18}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Offer) GetEntity() uint64 {
@@ -2159,7 +2891,7 @@ type ComponentBlob struct {
 
 func (x *ComponentBlob) Reset() {
 	*x = ComponentBlob{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2903,7 @@ func (x *ComponentBlob) String() string {
 func (*ComponentBlob) ProtoMessage() {}
 
 func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2916,7 @@ func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComponentBlob.ProtoReflect.Descriptor instead.
 func (*ComponentBlob) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ComponentBlob) GetComponent() string {
@@ -2214,14 +2946,16 @@ type OfferAnswer struct {
 	Epoch    *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Accepted bool                   `protobuf:"varint,3,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	// Why not, for logs and metrics.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The answerer does not hold the region any more and knows nothing of the entity: ask who holds it.
+	Released      bool `protobuf:"varint,5,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OfferAnswer) Reset() {
 	*x = OfferAnswer{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2967,7 @@ func (x *OfferAnswer) String() string {
 func (*OfferAnswer) ProtoMessage() {}
 
 func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2980,7 @@ func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferAnswer.ProtoReflect.Descriptor instead.
 func (*OfferAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OfferAnswer) GetEntity() uint64 {
@@ -2277,6 +3011,13 @@ func (x *OfferAnswer) GetReason() string {
 	return ""
 }
 
+func (x *OfferAnswer) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
+}
+
 // OfferDurable says that the target's claim of the entity is stored.
 type OfferDurable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2288,7 +3029,7 @@ type OfferDurable struct {
 
 func (x *OfferDurable) Reset() {
 	*x = OfferDurable{}
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +3041,7 @@ func (x *OfferDurable) String() string {
 func (*OfferDurable) ProtoMessage() {}
 
 func (x *OfferDurable) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +3054,7 @@ func (x *OfferDurable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferDurable.ProtoReflect.Descriptor instead.
 func (*OfferDurable) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{21}
+	return file_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OfferDurable) GetEntity() uint64 {
@@ -2341,7 +3082,7 @@ type Claiming struct {
 
 func (x *Claiming) Reset() {
 	*x = Claiming{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +3094,7 @@ func (x *Claiming) String() string {
 func (*Claiming) ProtoMessage() {}
 
 func (x *Claiming) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +3107,7 @@ func (x *Claiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claiming.ProtoReflect.Descriptor instead.
 func (*Claiming) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Claiming) GetRegion() uint32 {
@@ -2399,7 +3140,7 @@ type ClaimingAnswer struct {
 
 func (x *ClaimingAnswer) Reset() {
 	*x = ClaimingAnswer{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +3152,7 @@ func (x *ClaimingAnswer) String() string {
 func (*ClaimingAnswer) ProtoMessage() {}
 
 func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +3165,7 @@ func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimingAnswer.ProtoReflect.Descriptor instead.
 func (*ClaimingAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClaimingAnswer) GetRegion() uint32 {
@@ -2476,7 +3217,7 @@ type OwnedEntity struct {
 
 func (x *OwnedEntity) Reset() {
 	*x = OwnedEntity{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +3229,7 @@ func (x *OwnedEntity) String() string {
 func (*OwnedEntity) ProtoMessage() {}
 
 func (x *OwnedEntity) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +3242,7 @@ func (x *OwnedEntity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedEntity.ProtoReflect.Descriptor instead.
 func (*OwnedEntity) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OwnedEntity) GetEntity() uint64 {
@@ -2542,7 +3283,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +3295,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +3308,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{25}
+	return file_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Snapshot) GetComponents() []*ComponentBlob {
@@ -2589,7 +3330,7 @@ type StaminaState struct {
 
 func (x *StaminaState) Reset() {
 	*x = StaminaState{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +3342,7 @@ func (x *StaminaState) String() string {
 func (*StaminaState) ProtoMessage() {}
 
 func (x *StaminaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +3355,7 @@ func (x *StaminaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StaminaState.ProtoReflect.Descriptor instead.
 func (*StaminaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StaminaState) GetCurrent() uint32 {
@@ -2657,7 +3398,7 @@ type SessionState struct {
 
 func (x *SessionState) Reset() {
 	*x = SessionState{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +3410,7 @@ func (x *SessionState) String() string {
 func (*SessionState) ProtoMessage() {}
 
 func (x *SessionState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +3423,7 @@ func (x *SessionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
 func (*SessionState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SessionState) GetGateway() string {
@@ -2726,7 +3467,7 @@ type PathState struct {
 
 func (x *PathState) Reset() {
 	*x = PathState{}
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3479,7 @@ func (x *PathState) String() string {
 func (*PathState) ProtoMessage() {}
 
 func (x *PathState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +3492,7 @@ func (x *PathState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathState.ProtoReflect.Descriptor instead.
 func (*PathState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{28}
+	return file_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PathState) GetWaypoints() []uint32 {
@@ -2798,7 +3539,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +3551,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +3564,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{29}
+	return file_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -2908,7 +3649,7 @@ type PickOrder struct {
 
 func (x *PickOrder) Reset() {
 	*x = PickOrder{}
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3661,7 @@ func (x *PickOrder) String() string {
 func (*PickOrder) ProtoMessage() {}
 
 func (x *PickOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3674,7 @@ func (x *PickOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PickOrder.ProtoReflect.Descriptor instead.
 func (*PickOrder) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{30}
+	return file_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PickOrder) GetAt() *Position {
@@ -2962,7 +3703,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3715,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3728,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{31}
+	return file_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Receive) GetMovement() uint64 {
@@ -3043,7 +3784,7 @@ type DigOrder struct {
 
 func (x *DigOrder) Reset() {
 	*x = DigOrder{}
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3796,7 @@ func (x *DigOrder) String() string {
 func (*DigOrder) ProtoMessage() {}
 
 func (x *DigOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3809,7 @@ func (x *DigOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigOrder.ProtoReflect.Descriptor instead.
 func (*DigOrder) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{32}
+	return file_link_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DigOrder) GetX() uint32 {
@@ -3099,7 +3840,7 @@ type ContentsState struct {
 
 func (x *ContentsState) Reset() {
 	*x = ContentsState{}
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3852,7 @@ func (x *ContentsState) String() string {
 func (*ContentsState) ProtoMessage() {}
 
 func (x *ContentsState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3865,7 @@ func (x *ContentsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsState.ProtoReflect.Descriptor instead.
 func (*ContentsState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{33}
+	return file_link_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ContentsState) GetMoves() uint64 {
@@ -3174,7 +3915,7 @@ type InEntryState struct {
 
 func (x *InEntryState) Reset() {
 	*x = InEntryState{}
-	mi := &file_link_proto_msgTypes[34]
+	mi := &file_link_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3927,7 @@ func (x *InEntryState) String() string {
 func (*InEntryState) ProtoMessage() {}
 
 func (x *InEntryState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[34]
+	mi := &file_link_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3940,7 @@ func (x *InEntryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InEntryState.ProtoReflect.Descriptor instead.
 func (*InEntryState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{34}
+	return file_link_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *InEntryState) GetMovement() uint64 {
@@ -3237,7 +3978,7 @@ type Follow struct {
 
 func (x *Follow) Reset() {
 	*x = Follow{}
-	mi := &file_link_proto_msgTypes[35]
+	mi := &file_link_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3990,7 @@ func (x *Follow) String() string {
 func (*Follow) ProtoMessage() {}
 
 func (x *Follow) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[35]
+	mi := &file_link_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +4003,7 @@ func (x *Follow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Follow.ProtoReflect.Descriptor instead.
 func (*Follow) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{35}
+	return file_link_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Follow) GetTo() *Position {
@@ -3300,7 +4041,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_link_proto_msgTypes[36]
+	mi := &file_link_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +4053,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[36]
+	mi := &file_link_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +4066,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{36}
+	return file_link_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OrderResult) GetCode() OrderResult_Code {
@@ -3367,7 +4108,7 @@ type BestiaState struct {
 
 func (x *BestiaState) Reset() {
 	*x = BestiaState{}
-	mi := &file_link_proto_msgTypes[37]
+	mi := &file_link_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +4120,7 @@ func (x *BestiaState) String() string {
 func (*BestiaState) ProtoMessage() {}
 
 func (x *BestiaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[37]
+	mi := &file_link_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +4133,7 @@ func (x *BestiaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BestiaState.ProtoReflect.Descriptor instead.
 func (*BestiaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{37}
+	return file_link_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *BestiaState) GetMaster() uint64 {
@@ -3421,7 +4162,7 @@ type TeamState struct {
 
 func (x *TeamState) Reset() {
 	*x = TeamState{}
-	mi := &file_link_proto_msgTypes[38]
+	mi := &file_link_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +4174,7 @@ func (x *TeamState) String() string {
 func (*TeamState) ProtoMessage() {}
 
 func (x *TeamState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[38]
+	mi := &file_link_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +4187,7 @@ func (x *TeamState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeamState.ProtoReflect.Descriptor instead.
 func (*TeamState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{38}
+	return file_link_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TeamState) GetBestias() []uint64 {
@@ -3522,7 +4263,8 @@ const file_link_proto_rawDesc = "" +
 	"\rKIND_SNAPSHOT\x10\x01\x12\r\n" +
 	"\tKIND_LEFT\x10\x02\x12\r\n" +
 	"\tKIND_GONE\x10\x03\x12\x14\n" +
-	"\x10KIND_TRANSFERRED\x10\x04\"\xf5\a\n" +
+	"\x10KIND_TRANSFERRED\x10\x04\"\x80\n" +
+	"\n" +
 	"\vPeerMessage\x120\n" +
 	"\x04call\x18\x01 \x01(\v2\x1a.spatialcells.wire.v1.CallH\x00R\x04call\x12C\n" +
 	"\vcall_answer\x18\x02 \x01(\v2 .spatialcells.wire.v1.CallAnswerH\x00R\n" +
@@ -3540,8 +4282,65 @@ const file_link_proto_rawDesc = "" +
 	"\bclaiming\x18\r \x01(\v2\x1e.spatialcells.wire.v1.ClaimingH\x00R\bclaiming\x12O\n" +
 	"\x0fclaiming_answer\x18\x0e \x01(\v2$.spatialcells.wire.v1.ClaimingAnswerH\x00R\x0eclaimingAnswer\x129\n" +
 	"\acommand\x18\x0f \x01(\v2\x1d.spatialcells.wire.v1.CommandH\x00R\acommand\x12L\n" +
-	"\x0ecommand_answer\x18\x10 \x01(\v2#.spatialcells.wire.v1.CommandAnswerH\x00R\rcommandAnswerB\t\n" +
-	"\amessage\"\xc0\x01\n" +
+	"\x0ecommand_answer\x18\x10 \x01(\v2#.spatialcells.wire.v1.CommandAnswerH\x00R\rcommandAnswer\x12F\n" +
+	"\fmove_prepare\x18\x11 \x01(\v2!.spatialcells.wire.v1.MovePrepareH\x00R\vmovePrepare\x12=\n" +
+	"\tmove_part\x18\x12 \x01(\v2\x1e.spatialcells.wire.v1.MovePartH\x00R\bmovePart\x12C\n" +
+	"\vmove_answer\x18\x13 \x01(\v2 .spatialcells.wire.v1.MoveAnswerH\x00R\n" +
+	"moveAnswer\x12=\n" +
+	"\tmove_drop\x18\x14 \x01(\v2\x1e.spatialcells.wire.v1.MoveDropH\x00R\bmoveDropB\t\n" +
+	"\amessage\"^\n" +
+	"\vMovePrepare\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
+	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\x12\x14\n" +
+	"\x05stage\x18\x03 \x01(\tR\x05stage\"\xd4\x01\n" +
+	"\bMovePart\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12=\n" +
+	"\bentities\x18\x04 \x03(\v2!.spatialcells.wire.v1.MovedEntityR\bentities\x12\x12\n" +
+	"\x04left\x18\x05 \x03(\x06R\x04left\x12/\n" +
+	"\x03cut\x18\x06 \x01(\v2\x1d.spatialcells.wire.v1.MoveCutR\x03cut\"\xd1\x01\n" +
+	"\vMovedEntity\x12\x16\n" +
+	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
+	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12C\n" +
+	"\n" +
+	"components\x18\x03 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
+	"components\x122\n" +
+	"\x04jump\x18\x04 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x04jump\"\xde\x01\n" +
+	"\aMoveCut\x12\x1a\n" +
+	"\bentities\x18\x01 \x01(\rR\bentities\x127\n" +
+	"\x06ground\x18\x02 \x03(\v2\x1f.spatialcells.wire.v1.MovedItemR\x06ground\x12A\n" +
+	"\tobservers\x18\x03 \x03(\v2#.spatialcells.wire.v1.MovedObserverR\tobservers\x12;\n" +
+	"\aresults\x18\x04 \x03(\v2!.spatialcells.wire.v1.MovedResultR\aresults\"\x83\x01\n" +
+	"\tMovedItem\x12\x16\n" +
+	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12.\n" +
+	"\x04item\x18\x02 \x01(\v2\x1a.spatialcells.wire.v1.ItemR\x04item\x12.\n" +
+	"\x02at\x18\x03 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x02at\"A\n" +
+	"\rMovedObserver\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
+	"\x06chunks\x18\x02 \x03(\x04R\x06chunks\"z\n" +
+	"\vMovedResult\x12\x16\n" +
+	"\x06sender\x18\x01 \x01(\x06R\x06sender\x12;\n" +
+	"\x06number\x18\x02 \x01(\v2#.spatialcells.wire.v1.CommandNumberR\x06number\x12\x16\n" +
+	"\x06result\x18\x03 \x01(\fR\x06result\"\xb1\x02\n" +
+	"\n" +
+	"MoveAnswer\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x1a\n" +
+	"\breceived\x18\x03 \x01(\rR\breceived\x129\n" +
+	"\x04code\x18\x04 \x01(\x0e2%.spatialcells.wire.v1.MoveAnswer.CodeR\x04code\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12!\n" +
+	"\fregion_epoch\x18\x06 \x01(\x04R\vregionEpoch\"c\n" +
+	"\x04Code\x12\x14\n" +
+	"\x10CODE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"CODE_TAKEN\x10\x01\x12\x0f\n" +
+	"\vCODE_STAGED\x10\x02\x12\x10\n" +
+	"\fCODE_REFUSED\x10\x03\x12\x12\n" +
+	"\x0eCODE_ACTIVATED\x10\x04\"8\n" +
+	"\bMoveDrop\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\"\xc0\x01\n" +
 	"\x04Call\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x04R\aaccount\x12\x1f\n" +
@@ -3662,12 +4461,13 @@ const file_link_proto_rawDesc = "" +
 	"\rComponentBlob\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x8c\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xa8\x01\n" +
 	"\vOfferAnswer\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12\x1a\n" +
 	"\baccepted\x18\x03 \x01(\bR\baccepted\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"Y\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
+	"\breleased\x18\x05 \x01(\bR\breleased\"Y\n" +
 	"\fOfferDurable\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"E\n" +
@@ -3766,113 +4566,139 @@ func file_link_proto_rawDescGZIP() []byte {
 	return file_link_proto_rawDescData
 }
 
-var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
-	(CallAnswer_Code)(0),     // 1: spatialcells.wire.v1.CallAnswer.Code
-	(CommandAnswer_Code)(0),  // 2: spatialcells.wire.v1.CommandAnswer.Code
-	(AttachAnswer_Code)(0),   // 3: spatialcells.wire.v1.AttachAnswer.Code
-	(OrderResult_Code)(0),    // 4: spatialcells.wire.v1.OrderResult.Code
-	(*Hello)(nil),            // 5: spatialcells.wire.v1.Hello
-	(*CodecVersion)(nil),     // 6: spatialcells.wire.v1.CodecVersion
-	(*Epoch)(nil),            // 7: spatialcells.wire.v1.Epoch
-	(*ReplicationBatch)(nil), // 8: spatialcells.wire.v1.ReplicationBatch
-	(*ChunkSnapshot)(nil),    // 9: spatialcells.wire.v1.ChunkSnapshot
-	(*EntityFrame)(nil),      // 10: spatialcells.wire.v1.EntityFrame
-	(*PeerMessage)(nil),      // 11: spatialcells.wire.v1.PeerMessage
-	(*Call)(nil),             // 12: spatialcells.wire.v1.Call
-	(*CallAnswer)(nil),       // 13: spatialcells.wire.v1.CallAnswer
-	(*CommandNumber)(nil),    // 14: spatialcells.wire.v1.CommandNumber
-	(*Command)(nil),          // 15: spatialcells.wire.v1.Command
-	(*CommandAnswer)(nil),    // 16: spatialcells.wire.v1.CommandAnswer
-	(*Attach)(nil),           // 17: spatialcells.wire.v1.Attach
-	(*AttachAnswer)(nil),     // 18: spatialcells.wire.v1.AttachAnswer
-	(*Detach)(nil),           // 19: spatialcells.wire.v1.Detach
-	(*AccountMessage)(nil),   // 20: spatialcells.wire.v1.AccountMessage
-	(*NotHere)(nil),          // 21: spatialcells.wire.v1.NotHere
-	(*Displace)(nil),         // 22: spatialcells.wire.v1.Displace
-	(*Offer)(nil),            // 23: spatialcells.wire.v1.Offer
-	(*ComponentBlob)(nil),    // 24: spatialcells.wire.v1.ComponentBlob
-	(*OfferAnswer)(nil),      // 25: spatialcells.wire.v1.OfferAnswer
-	(*OfferDurable)(nil),     // 26: spatialcells.wire.v1.OfferDurable
-	(*Claiming)(nil),         // 27: spatialcells.wire.v1.Claiming
-	(*ClaimingAnswer)(nil),   // 28: spatialcells.wire.v1.ClaimingAnswer
-	(*OwnedEntity)(nil),      // 29: spatialcells.wire.v1.OwnedEntity
-	(*Snapshot)(nil),         // 30: spatialcells.wire.v1.Snapshot
-	(*StaminaState)(nil),     // 31: spatialcells.wire.v1.StaminaState
-	(*SessionState)(nil),     // 32: spatialcells.wire.v1.SessionState
-	(*PathState)(nil),        // 33: spatialcells.wire.v1.PathState
-	(*Order)(nil),            // 34: spatialcells.wire.v1.Order
-	(*PickOrder)(nil),        // 35: spatialcells.wire.v1.PickOrder
-	(*Receive)(nil),          // 36: spatialcells.wire.v1.Receive
-	(*DigOrder)(nil),         // 37: spatialcells.wire.v1.DigOrder
-	(*ContentsState)(nil),    // 38: spatialcells.wire.v1.ContentsState
-	(*InEntryState)(nil),     // 39: spatialcells.wire.v1.InEntryState
-	(*Follow)(nil),           // 40: spatialcells.wire.v1.Follow
-	(*OrderResult)(nil),      // 41: spatialcells.wire.v1.OrderResult
-	(*BestiaState)(nil),      // 42: spatialcells.wire.v1.BestiaState
-	(*TeamState)(nil),        // 43: spatialcells.wire.v1.TeamState
-	(VanishReason)(0),        // 44: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 45: spatialcells.wire.v1.Position
-	(*Item)(nil),             // 46: spatialcells.wire.v1.Item
+	(MoveAnswer_Code)(0),     // 1: spatialcells.wire.v1.MoveAnswer.Code
+	(CallAnswer_Code)(0),     // 2: spatialcells.wire.v1.CallAnswer.Code
+	(CommandAnswer_Code)(0),  // 3: spatialcells.wire.v1.CommandAnswer.Code
+	(AttachAnswer_Code)(0),   // 4: spatialcells.wire.v1.AttachAnswer.Code
+	(OrderResult_Code)(0),    // 5: spatialcells.wire.v1.OrderResult.Code
+	(*Hello)(nil),            // 6: spatialcells.wire.v1.Hello
+	(*CodecVersion)(nil),     // 7: spatialcells.wire.v1.CodecVersion
+	(*Epoch)(nil),            // 8: spatialcells.wire.v1.Epoch
+	(*ReplicationBatch)(nil), // 9: spatialcells.wire.v1.ReplicationBatch
+	(*ChunkSnapshot)(nil),    // 10: spatialcells.wire.v1.ChunkSnapshot
+	(*EntityFrame)(nil),      // 11: spatialcells.wire.v1.EntityFrame
+	(*PeerMessage)(nil),      // 12: spatialcells.wire.v1.PeerMessage
+	(*MovePrepare)(nil),      // 13: spatialcells.wire.v1.MovePrepare
+	(*MovePart)(nil),         // 14: spatialcells.wire.v1.MovePart
+	(*MovedEntity)(nil),      // 15: spatialcells.wire.v1.MovedEntity
+	(*MoveCut)(nil),          // 16: spatialcells.wire.v1.MoveCut
+	(*MovedItem)(nil),        // 17: spatialcells.wire.v1.MovedItem
+	(*MovedObserver)(nil),    // 18: spatialcells.wire.v1.MovedObserver
+	(*MovedResult)(nil),      // 19: spatialcells.wire.v1.MovedResult
+	(*MoveAnswer)(nil),       // 20: spatialcells.wire.v1.MoveAnswer
+	(*MoveDrop)(nil),         // 21: spatialcells.wire.v1.MoveDrop
+	(*Call)(nil),             // 22: spatialcells.wire.v1.Call
+	(*CallAnswer)(nil),       // 23: spatialcells.wire.v1.CallAnswer
+	(*CommandNumber)(nil),    // 24: spatialcells.wire.v1.CommandNumber
+	(*Command)(nil),          // 25: spatialcells.wire.v1.Command
+	(*CommandAnswer)(nil),    // 26: spatialcells.wire.v1.CommandAnswer
+	(*Attach)(nil),           // 27: spatialcells.wire.v1.Attach
+	(*AttachAnswer)(nil),     // 28: spatialcells.wire.v1.AttachAnswer
+	(*Detach)(nil),           // 29: spatialcells.wire.v1.Detach
+	(*AccountMessage)(nil),   // 30: spatialcells.wire.v1.AccountMessage
+	(*NotHere)(nil),          // 31: spatialcells.wire.v1.NotHere
+	(*Displace)(nil),         // 32: spatialcells.wire.v1.Displace
+	(*Offer)(nil),            // 33: spatialcells.wire.v1.Offer
+	(*ComponentBlob)(nil),    // 34: spatialcells.wire.v1.ComponentBlob
+	(*OfferAnswer)(nil),      // 35: spatialcells.wire.v1.OfferAnswer
+	(*OfferDurable)(nil),     // 36: spatialcells.wire.v1.OfferDurable
+	(*Claiming)(nil),         // 37: spatialcells.wire.v1.Claiming
+	(*ClaimingAnswer)(nil),   // 38: spatialcells.wire.v1.ClaimingAnswer
+	(*OwnedEntity)(nil),      // 39: spatialcells.wire.v1.OwnedEntity
+	(*Snapshot)(nil),         // 40: spatialcells.wire.v1.Snapshot
+	(*StaminaState)(nil),     // 41: spatialcells.wire.v1.StaminaState
+	(*SessionState)(nil),     // 42: spatialcells.wire.v1.SessionState
+	(*PathState)(nil),        // 43: spatialcells.wire.v1.PathState
+	(*Order)(nil),            // 44: spatialcells.wire.v1.Order
+	(*PickOrder)(nil),        // 45: spatialcells.wire.v1.PickOrder
+	(*Receive)(nil),          // 46: spatialcells.wire.v1.Receive
+	(*DigOrder)(nil),         // 47: spatialcells.wire.v1.DigOrder
+	(*ContentsState)(nil),    // 48: spatialcells.wire.v1.ContentsState
+	(*InEntryState)(nil),     // 49: spatialcells.wire.v1.InEntryState
+	(*Follow)(nil),           // 50: spatialcells.wire.v1.Follow
+	(*OrderResult)(nil),      // 51: spatialcells.wire.v1.OrderResult
+	(*BestiaState)(nil),      // 52: spatialcells.wire.v1.BestiaState
+	(*TeamState)(nil),        // 53: spatialcells.wire.v1.TeamState
+	(VanishReason)(0),        // 54: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 55: spatialcells.wire.v1.Position
+	(*Item)(nil),             // 56: spatialcells.wire.v1.Item
 }
 var file_link_proto_depIdxs = []int32{
-	6,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
-	10, // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
-	9,  // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
+	7,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
+	11, // 1: spatialcells.wire.v1.ReplicationBatch.frames:type_name -> spatialcells.wire.v1.EntityFrame
+	10, // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
-	7,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	44, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	12, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
-	13, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
-	17, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
-	18, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
-	19, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
-	20, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
-	21, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
-	22, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
-	23, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
-	25, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
-	26, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
-	27, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
-	28, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
-	15, // 19: spatialcells.wire.v1.PeerMessage.command:type_name -> spatialcells.wire.v1.Command
-	16, // 20: spatialcells.wire.v1.PeerMessage.command_answer:type_name -> spatialcells.wire.v1.CommandAnswer
-	1,  // 21: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
-	14, // 22: spatialcells.wire.v1.Command.number:type_name -> spatialcells.wire.v1.CommandNumber
-	14, // 23: spatialcells.wire.v1.Command.after:type_name -> spatialcells.wire.v1.CommandNumber
-	14, // 24: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
-	2,  // 25: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
-	14, // 26: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
-	45, // 27: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
-	3,  // 28: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
-	7,  // 29: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 30: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 31: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 32: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	7,  // 33: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 34: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	7,  // 35: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	29, // 36: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
-	7,  // 37: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
-	24, // 38: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	40, // 39: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
-	35, // 40: spatialcells.wire.v1.Order.pick:type_name -> spatialcells.wire.v1.PickOrder
-	36, // 41: spatialcells.wire.v1.Order.receive:type_name -> spatialcells.wire.v1.Receive
-	37, // 42: spatialcells.wire.v1.Order.dig:type_name -> spatialcells.wire.v1.DigOrder
-	45, // 43: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
-	46, // 44: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
-	45, // 45: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
-	46, // 46: spatialcells.wire.v1.ContentsState.items:type_name -> spatialcells.wire.v1.Item
-	39, // 47: spatialcells.wire.v1.ContentsState.in:type_name -> spatialcells.wire.v1.InEntryState
-	45, // 48: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
-	4,  // 49: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	8,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
+	54, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	22, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
+	23, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
+	27, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
+	28, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
+	29, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
+	30, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
+	31, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
+	32, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
+	33, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
+	35, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
+	36, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
+	37, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
+	38, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
+	25, // 19: spatialcells.wire.v1.PeerMessage.command:type_name -> spatialcells.wire.v1.Command
+	26, // 20: spatialcells.wire.v1.PeerMessage.command_answer:type_name -> spatialcells.wire.v1.CommandAnswer
+	13, // 21: spatialcells.wire.v1.PeerMessage.move_prepare:type_name -> spatialcells.wire.v1.MovePrepare
+	14, // 22: spatialcells.wire.v1.PeerMessage.move_part:type_name -> spatialcells.wire.v1.MovePart
+	20, // 23: spatialcells.wire.v1.PeerMessage.move_answer:type_name -> spatialcells.wire.v1.MoveAnswer
+	21, // 24: spatialcells.wire.v1.PeerMessage.move_drop:type_name -> spatialcells.wire.v1.MoveDrop
+	15, // 25: spatialcells.wire.v1.MovePart.entities:type_name -> spatialcells.wire.v1.MovedEntity
+	16, // 26: spatialcells.wire.v1.MovePart.cut:type_name -> spatialcells.wire.v1.MoveCut
+	8,  // 27: spatialcells.wire.v1.MovedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	34, // 28: spatialcells.wire.v1.MovedEntity.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	55, // 29: spatialcells.wire.v1.MovedEntity.jump:type_name -> spatialcells.wire.v1.Position
+	17, // 30: spatialcells.wire.v1.MoveCut.ground:type_name -> spatialcells.wire.v1.MovedItem
+	18, // 31: spatialcells.wire.v1.MoveCut.observers:type_name -> spatialcells.wire.v1.MovedObserver
+	19, // 32: spatialcells.wire.v1.MoveCut.results:type_name -> spatialcells.wire.v1.MovedResult
+	56, // 33: spatialcells.wire.v1.MovedItem.item:type_name -> spatialcells.wire.v1.Item
+	55, // 34: spatialcells.wire.v1.MovedItem.at:type_name -> spatialcells.wire.v1.Position
+	24, // 35: spatialcells.wire.v1.MovedResult.number:type_name -> spatialcells.wire.v1.CommandNumber
+	1,  // 36: spatialcells.wire.v1.MoveAnswer.code:type_name -> spatialcells.wire.v1.MoveAnswer.Code
+	2,  // 37: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
+	24, // 38: spatialcells.wire.v1.Command.number:type_name -> spatialcells.wire.v1.CommandNumber
+	24, // 39: spatialcells.wire.v1.Command.after:type_name -> spatialcells.wire.v1.CommandNumber
+	24, // 40: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
+	3,  // 41: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
+	24, // 42: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
+	55, // 43: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	4,  // 44: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
+	8,  // 45: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 46: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 47: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	34, // 48: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	8,  // 49: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 50: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 51: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	39, // 52: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
+	8,  // 53: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	34, // 54: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	50, // 55: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	45, // 56: spatialcells.wire.v1.Order.pick:type_name -> spatialcells.wire.v1.PickOrder
+	46, // 57: spatialcells.wire.v1.Order.receive:type_name -> spatialcells.wire.v1.Receive
+	47, // 58: spatialcells.wire.v1.Order.dig:type_name -> spatialcells.wire.v1.DigOrder
+	55, // 59: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
+	56, // 60: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
+	55, // 61: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
+	56, // 62: spatialcells.wire.v1.ContentsState.items:type_name -> spatialcells.wire.v1.Item
+	49, // 63: spatialcells.wire.v1.ContentsState.in:type_name -> spatialcells.wire.v1.InEntryState
+	55, // 64: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	5,  // 65: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -3897,8 +4723,12 @@ func file_link_proto_init() {
 		(*PeerMessage_ClaimingAnswer)(nil),
 		(*PeerMessage_Command)(nil),
 		(*PeerMessage_CommandAnswer)(nil),
+		(*PeerMessage_MovePrepare)(nil),
+		(*PeerMessage_MovePart)(nil),
+		(*PeerMessage_MoveAnswer)(nil),
+		(*PeerMessage_MoveDrop)(nil),
 	}
-	file_link_proto_msgTypes[29].OneofWrappers = []any{
+	file_link_proto_msgTypes[38].OneofWrappers = []any{
 		(*Order_Follow)(nil),
 		(*Order_Pick)(nil),
 		(*Order_Receive)(nil),
@@ -3909,8 +4739,8 @@ func file_link_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   39,
+			NumEnums:      6,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

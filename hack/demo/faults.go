@@ -27,6 +27,8 @@ const (
 	faultAPI  faultKind = "api"  // the API server is away
 	// faultStore is SIGKILL of the store
 	faultStore faultKind = "store"
+	// faultMove is an edit of the assignment that moves a quarter of all regions, and trouble in the middle of it.
+	faultMove faultKind = "move"
 )
 
 // fault is one to inject, counted from the start of the bots.
@@ -35,6 +37,7 @@ type fault struct {
 	node   int
 	at     time.Duration
 	length time.Duration
+	amid   string // of faultMove: what happens meanwhile
 }
 
 func (f fault) String() string {
@@ -45,6 +48,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("stop:%d@%v+%v", f.node, f.at, f.length)
 	case faultStore:
 		return fmt.Sprintf("store@%v", f.at)
+	case faultMove:
+		return fmt.Sprintf("move%s@%v", strings.TrimSuffix(":"+f.amid, ":"), f.at)
 	}
 	return fmt.Sprintf("api@%v+%v", f.at, f.length)
 }
@@ -60,7 +65,7 @@ func parseFaults(script string) ([]fault, error) {
 		}
 		f, err := parseFault(part)
 		if err != nil {
-			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH, api@TIME+LENGTH or store@TIME", part, err)
+			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH, api@TIME+LENGTH, store@TIME, or move@TIME, move:node@TIME, move:operator@TIME, move:api@TIME", part, err)
 		}
 		if list = append(list, f); len(list) > maxFaults {
 			return nil, fmt.Errorf("more than %d faults", maxFaults)
@@ -82,6 +87,12 @@ func parseFault(s string) (f fault, err error) {
 		if f.length, err = time.ParseDuration(length); err != nil {
 			return f, fmt.Errorf("the length: %w", err)
 		}
+	}
+	if f.kind == faultMove {
+		if f.amid = node; hasLength || f.at < 0 || !slices.Contains(amidst, f.amid) {
+			return f, errors.New("it is incomplete")
+		}
+		return f, nil
 	}
 	if hasNode {
 		if f.node, err = strconv.Atoi(node); err != nil {
@@ -122,6 +133,9 @@ type before struct {
 // inject carries a fault out and returns when it is over and enough time went by. The error says which expectation was not
 // met.
 func (d *demo) inject(ctx context.Context, f fault) error {
+	if f.kind == faultMove {
+		return d.moveRegions(ctx, f)
+	}
 	d.say(fmt.Sprintf("fault %v: expected: %s", f, f.expects()))
 	r := d.swarm.Report()
 	was := before{nodes: slices.Clone(d.nodes), losses: r.Losses, gateways: r.Gateways}

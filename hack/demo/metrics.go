@@ -23,6 +23,8 @@ const (
 	metricRefused  = "spatialcells_zone_handoffs_refused_total"
 	metricCrossing = "spatialcells_zone_crossings_total"
 	metricGap      = "spatialcells_zone_handoff_gap_seconds"
+	metricCut      = "spatialcells_zone_region_cut_seconds"
+	metricMoves    = "spatialcells_zone_region_moves_total"
 	metricTick     = "spatialcells_zone_tick_seconds"
 
 	maxMetrics    = 4 << 20 // bytes of one answer

@@ -59,15 +59,16 @@ func TestOutsideOfTheRepositoryItSaysSo(t *testing.T) {
 }
 
 func TestFaultScripts(t *testing.T) {
-	list, err := parseFaults("stop:2@40s+20s, kill:1@30s,api@50s+30s,store@90s")
+	list, err := parseFaults("stop:2@40s+20s, kill:1@30s,api@50s+30s,move:operator@1m,store@90s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []fault{
-		{faultKill, 1, 30 * time.Second, 0},
-		{faultStop, 2, 40 * time.Second, 20 * time.Second},
-		{faultAPI, 0, 50 * time.Second, 30 * time.Second},
-		{faultStore, 0, 90 * time.Second, 0},
+		{faultKill, 1, 30 * time.Second, 0, ""},
+		{faultStop, 2, 40 * time.Second, 20 * time.Second, ""},
+		{faultAPI, 0, 50 * time.Second, 30 * time.Second, ""},
+		{faultMove, 0, 60 * time.Second, 0, "operator"},
+		{faultStore, 0, 90 * time.Second, 0, ""},
 	}
 	for i, f := range want {
 		if list[i] != f {

@@ -19,6 +19,8 @@ type scenario struct {
 	// expects is for people.
 	expects string
 	run     func(context.Context, *bench) error
+	// long ones run only when they are asked for by name.
+	long bool
 }
 
 // bench is the built demo and the folder that its runs use.
@@ -55,7 +57,7 @@ func runAll(ctx context.Context, only string) error {
 	}
 	passed, failed := 0, 0
 	for _, s := range scenarios() {
-		if !match.MatchString(s.name) {
+		if !match.MatchString(s.name) || s.long && only == "" {
 			continue
 		}
 		fmt.Printf("=== %s: %s\n", s.name, s.expects)

@@ -25,6 +25,7 @@ func scenarios() []scenario {
 				}
 				return nil
 			},
+			false,
 		},
 		{
 			"store", "the store is killed: everybody plays on, and it comes back with every record that it had",
@@ -38,6 +39,7 @@ func scenarios() []scenario {
 				}
 				return nil
 			},
+			false,
 		},
 		{
 			"one-region", "a node is its own neighbour on all sides",
@@ -45,6 +47,7 @@ func scenarios() []scenario {
 				_, err := b.good(ctx, "one-region", 4*time.Minute, "-duration", "45s", "-bots", "12", "-handoffs", "0", "-world", "hack/e2e/testdata/one-region.yaml")
 				return err
 			},
+			false,
 		},
 		{
 			"two-regions", "two nodes border each other twice",
@@ -52,10 +55,12 @@ func scenarios() []scenario {
 				_, err := b.good(ctx, "two-regions", 4*time.Minute, "-duration", "60s", "-bots", "20", "-handoffs", "10", "-world", "hack/e2e/testdata/two-regions.yaml")
 				return err
 			},
+			false,
 		},
-		{"twice", "the second demo in one folder says that the first one runs", twice},
-		{"port-taken", "a demo whose port is taken names it", portTaken},
-		{"interrupted", "Ctrl-C at any step ends everything", interrupted},
+		{"twice", "the second demo in one folder says that the first one runs", twice, false},
+		{"port-taken", "a demo whose port is taken names it", portTaken, false},
+		{"interrupted", "Ctrl-C at any step ends everything", interrupted, false},
+		{"moves", "a quarter of all regions moves under 200 bots, also with a node, the operator or the API server in trouble", moves, true},
 	}
 }
 

@@ -20,6 +20,7 @@ type regionFacts struct {
 	holder string
 	epoch  int32
 	target string
+	stage  string
 }
 
 // sessionFacts is what a session Lease says.
@@ -64,8 +65,8 @@ func (s shape) region(lease *coordinationv1.Lease) (regionFacts, error) {
 	if column >= s.columns || row >= s.rows || lease.Name != v1alpha1.RegionLeaseName(s.world, column, row) {
 		return regionFacts{}, fmt.Errorf("reading lease %s: it is not the lease of a region of a grid of %d x %d", lease.Name, s.columns, s.rows)
 	}
-	f := regionFacts{index: row*s.columns + column, holder: holderOf(lease), epoch: transitionsOf(lease), target: lease.Annotations[v1alpha1.AnnotationTarget]}
-	return f, limited(lease.Name, f.holder, f.target)
+	f := regionFacts{index: row*s.columns + column, holder: holderOf(lease), epoch: transitionsOf(lease), target: lease.Annotations[v1alpha1.AnnotationTarget], stage: lease.Annotations[v1alpha1.AnnotationStage]}
+	return f, limited(lease.Name, f.holder, f.target, f.stage)
 }
 
 // session reads a session Lease. The error says why it is none of this World.
@@ -134,13 +135,16 @@ func durationOf(lease *coordinationv1.Lease) time.Duration {
 }
 
 // rewritten returns a copy of a Lease that came from the API, with the given holder and transitions and the time of the
-// change. The times are for people only, nothing compares them.
+// change. The times are for people only, nothing compares them. A stage belongs to the holder that was given it.
 func rewritten(lease *coordinationv1.Lease, holder string, transitions int32) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	now := metav1.NowMicro()
 	next.Spec.RenewTime = &now
 	if holder != holderOf(lease) || transitions != transitionsOf(lease) {
 		next.Spec.AcquireTime = &now
+	}
+	if holder != holderOf(lease) {
+		delete(next.Annotations, v1alpha1.AnnotationStage)
 	}
 	next.Spec.HolderIdentity = &holder
 	next.Spec.LeaseTransitions = &transitions

@@ -312,7 +312,7 @@ func (l *ledger) table() *Table {
 	for i, r := range l.regions {
 		row := Row{Epoch: uint64(r.epoch), Target: r.target}
 		if node, live := nodes[r.holder]; live {
-			row.Session, row.Node = r.holder, node
+			row.Session, row.Node, row.Stage = r.holder, node, r.stage
 		}
 		t.Regions[i] = row
 	}

@@ -42,6 +42,7 @@ type Session struct {
 	// renewing holds a token while Run renews, or Release releases.
 	renewing chan struct{}
 	renewal  renewal
+	took     atomic.Int64 // the last renewal, in nanoseconds
 	nextAt   time.Duration
 	leave    chan struct{} // closed by Release: Run returns
 	leaving  sync.Once
@@ -86,6 +87,9 @@ func (s *Session) Deadline() *Deadline { return &s.deadline }
 
 // LeaseMargin returns the time left at the boot-time reading now, 0 when the node is frozen.
 func (s *Session) LeaseMargin(now time.Duration) time.Duration { return max(s.deadline.At()-now, 0) }
+
+// LastRenewal is how long the last attempt to renew took, answered or not; 0 before the first.
+func (s *Session) LastRenewal() time.Duration { return time.Duration(s.took.Load()) }
 
 // Stopped says that nothing acts for this session any more: after the loss of the session it keeps the watchdog from
 // ending the process.
@@ -210,7 +214,9 @@ func (s *Session) renew(ctx context.Context) (v verdict, reason string) {
 			got, err = s.get(ctx)
 		} else {
 			got, err = s.put(ctx, rewritten(s.renewal.lease, s.tenure.holder, s.tenure.incarnation))
-			s.cfg.Metrics.renewTook(s.cfg.Clock.Boottime() - start)
+			took := s.cfg.Clock.Boottime() - start
+			s.took.Store(int64(took))
+			s.cfg.Metrics.renewTook(took)
 		}
 		if v, reason = s.renewal.answered(asked, got, err); v != again {
 			break

@@ -22,6 +22,8 @@ type Row struct {
 	Epoch uint64
 	// Target is the node that should hold the region, by order of the operator.
 	Target string
+	// Stage is what Session was given the region with by the owner before, "" if it took it.
+	Stage string
 }
 
 // PeerInfo is a live session: where it is and by what key it is known. The strings are as the node published them and may

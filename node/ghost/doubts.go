@@ -41,7 +41,7 @@ func (s *Store) contested(r *Replica) bool {
 	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool { return c.owner != r.Owner && !s.dead(c.owner) })
 }
 
-// doubt notes a replica whose home another live owner speaks for: when its own is dead it goes.
+// doubt notes a replica whose home another live owner speaks for: when its own is dead, or has lost that home, it goes.
 func (s *Store) doubt(r *Replica) {
 	if !r.doubted && s.contested(r) {
 		r.doubted = true
@@ -67,10 +67,10 @@ func (s *Store) fade() {
 			leaving[d.replica.Owner] = s.leaves(d.replica.Owner)
 		}
 		switch r := d.replica; {
-		case !s.dead(r.Owner) || !s.leftBefore(r) || s.unanswered(r, owing) || !s.complete(r.Chunk):
+		case s.holds(r.Owner, r.Home) || !s.leftBefore(r) || s.unanswered(r, owing) || !s.complete(r.Chunk):
 			d.since = s.tick
 		case leaving[r.Owner]:
-		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r:
+		case s.tick-d.since >= HoldTicks && s.replicas[r.Entity] == r && len(r.held) == 0:
 			s.observe(Swept, r.Entity)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		}
@@ -110,6 +110,21 @@ func (s *Store) leaves(owner string) bool {
 		}
 	}
 	return false
+}
+
+// holds reports whether an owner may have what is at home in a region: whether it lives, and is not known to have lost it.
+func (s *Store) holds(owner string, home uint32) bool {
+	return !s.dead(owner) && !slices.Contains(s.lost[home], owner)
+}
+
+// Passed: a region is another session's than before, says the table. One who is named owner by somebody else may have it before the
+// table says so, therefore only who had it by the table can lose it.
+func (s *Store) Passed(home uint32, from, to string) {
+	kept := slices.DeleteFunc(s.lost[home], func(owner string) bool { return owner == to || owner == from || s.dead(owner) })
+	if from != "" {
+		kept = append(kept, from)
+	}
+	s.lost[home] = kept
 }
 
 func (s *Store) observed(home uint32) bool { return s.Observed == nil || s.Observed(home) }

@@ -143,6 +143,7 @@ type Store struct {
 	lacking   []*Replica                 // that no snapshot of their owner has, but others have yet to speak
 	awaited   map[uint64][]string        // by chunk: the owners whose snapshot is on its way
 	claims    map[uint32][]claim         // by home: whose snapshots covered it, the newest last
+	lost      map[uint32][]string        // by home: who lives and held it before the one who does now
 	doubts    []doubt                    // whose owner may be dead
 	unheard   []doubt                    // whose owner has not been heard of
 	buried    map[ecs.EntityID]ecs.Epoch // of what was removed: older news do not bring it back
@@ -153,7 +154,7 @@ type Store struct {
 func New(dead func(session string) bool, interested func(chunk, account uint64) bool) *Store {
 	return &Store{
 		dead: dead, interested: interested, replicas: map[ecs.EntityID]*Replica{}, accounts: map[uint64]ecs.EntityID{}, missing: map[string][]ecs.EntityID{},
-		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, buried: map[ecs.EntityID]ecs.Epoch{},
+		awaited: map[uint64][]string{}, claims: map[uint32][]claim{}, lost: map[uint32][]string{}, buried: map[ecs.EntityID]ecs.Epoch{},
 	}
 }
 
@@ -352,7 +353,8 @@ func (s *Store) Jumped(r *Replica) bool {
 	return r.Reset || r.resetNext || r.lateUntil > 0 || s.Uncertain != nil && s.Uncertain(r.Owner)
 }
 
-// Remove takes a replica out; who saw it is told at the end of the tick.
+// Remove takes a replica out; who saw it is told at the end of the tick. What a new owner says of it, and waited, is of one that comes
+// anew.
 func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	chunk := r.Chunk
 	if r.Moved {
@@ -365,6 +367,7 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	}
 	s.residents.Remove(r.Entity)
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, s.Jumped(r)})
+	s.release(r)
 }
 
 // DropAccount takes out the own entity of an account that is no longer here, unless somebody observes its chunk.

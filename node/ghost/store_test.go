@@ -395,3 +395,38 @@ func TestReplicasOfTheDeadStayUntilTheHomeBeforeHasSpoken(t *testing.T) {
 		t.Fatal("it stays though nobody here will hear of the home before")
 	}
 }
+
+// A player jumps to another node's region at the moment in which its line breaks. Its gateway has the replica no longer for its sake,
+// but somebody else there sees where it has come to.
+func TestWhatANewOwnerSaidIsNotLostWithTheReplica(t *testing.T) {
+	w := newWorld()
+	w.deliver(t, step{"a", snapshot(0, 1, 10)})
+	w.deliver(t, step{"b", snapshot(1, 2, 20)})
+	left := snapshot(0, 3, 10)
+	left.Kind = wire.EntityFrame_KIND_LEFT
+	w.deliver(t, step{"a", left})
+	if r := w.Get(id); r == nil || r.Owner != "b" || w.x != 20 {
+		t.Errorf("%+v, seen at %d", w.Get(id), w.x)
+	}
+}
+
+// An owner lost its region, and lives. The heir has the entity elsewhere, where nobody here looks.
+func TestReplicasOfAnOwnerThatLostItsRegionGo(t *testing.T) {
+	w := newWorld()
+	w.deliver(t, step{"a", snapshot(0, 1, 10)})
+	w.EndSnapshot(1, "b", []uint32{0})
+	w.Sweep("b")
+	for range 2 * HoldTicks {
+		w.deliver(t)
+	}
+	if w.Get(id) == nil {
+		t.Fatal("it vanished though its owner holds its home")
+	}
+	w.Passed(0, "a", "b")
+	for range HoldTicks + 1 {
+		w.deliver(t)
+	}
+	if w.Get(id) != nil {
+		t.Fatal("it stays though its home is another's, who does not have it here")
+	}
+}

@@ -91,15 +91,25 @@ func TestAnOfferIsRepeatedToTheNextOwner(t *testing.T) {
 	b.Begin(0, &Outgoing{Entity: entity, Region: 3, Target: "b#1"})
 	var sent []string
 	offer := func(o *Outgoing, _ string) { sent = append(sent, o.Target) }
-	b.Due(1, func(int) string { return "b#1" }, offer)
-	b.Due(2, func(int) string { return "" }, offer)
+	lives := true
+	alive := func(string) bool { return lives }
+	b.Due(1, alive, func(int) string { return "b#1" }, offer)
+	b.Due(2, alive, func(int) string { return "" }, offer)
+	b.Due(3, alive, func(int) string { return "c#1" }, offer) // b lives: it may have it, and have handed it on
 	if len(sent) != 0 {
 		t.Fatalf("sent again to %v before it was due", sent)
 	}
-	b.Due(3, func(int) string { return "c#1" }, offer)
-	b.Due(3+RepeatTicks, func(int) string { return "c#1" }, offer)
+	lives = false
+	b.Due(3, alive, func(int) string { return "c#1" }, offer)
+	lives = true
+	b.Due(3+RepeatTicks, alive, func(int) string { return "d#1" }, offer)
 	if len(sent) != 2 || sent[0] != "c#1" || sent[1] != "c#1" {
 		t.Errorf("sent to %v, want twice to the next owner", sent)
+	}
+	b.Get(entity).Released(50)
+	b.Due(50, alive, func(int) string { return "d#1" }, offer)
+	if len(sent) != 3 || sent[2] != "d#1" {
+		t.Errorf("sent to %v, want the holder when who was asked has nothing to do with it", sent)
 	}
 	b.End(entity)
 	if b.Get(entity) != nil || len(b.All()) != 0 {

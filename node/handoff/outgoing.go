@@ -55,6 +55,9 @@ func (o *Outgoing) Recovering(tick int64, session string) {
 	}
 }
 
+// Released: who was asked has nothing to do with it any more.
+func (o *Outgoing) Released(tick int64) { o.Target, o.PassedOn, o.next = "", true, tick }
+
 // Book holds the entities on their way out, by id. The zero value is ready for use.
 type Book struct {
 	list []*Outgoing // sorted by entity
@@ -86,11 +89,15 @@ func (b *Book) End(id ecs.EntityID) {
 	}
 }
 
-// Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time.
-// holder says who holds a region now, "" nobody; offer is told who was asked before.
-func (b *Book) Due(tick int64, holder func(region int) string, offer func(o *Outgoing, before string)) {
+// Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time. Who was asked
+// answers as long as it lives, also if it has given the region away: it may have handed the entity on. holder says who holds a region
+// now, "" nobody; offer is told who was asked before.
+func (b *Book) Due(tick int64, alive func(session string) bool, holder func(region int) string, offer func(o *Outgoing, before string)) {
 	for _, o := range b.list {
-		to := holder(o.Region)
+		to := o.Target
+		if to == "" || !alive(to) {
+			to = holder(o.Region)
+		}
 		if to == "" || to == o.Target && tick < o.next {
 			continue
 		}

@@ -25,6 +25,8 @@ type Row struct {
 	Owner
 	// Target is the node that should hold the region, as the operator says.
 	Target string
+	// Stage names what the holder was given the region with, if it came by a move: only a stage of that name may be activated.
+	Stage string
 }
 
 // Change is a new row for the region of that index.

@@ -48,8 +48,11 @@ type checker struct {
 	inputs   map[numbering]*executed
 	commands map[ecs.EntityID]map[ecs.EntityID]*executed
 	taken    map[ecs.EntityID]zone.Epoch // the highest epoch at which an offer was accepted
-	differs  map[sight]int               // for how many ticks in a row a client's sight has differed from the truth
-	quiet    []int                       // by gateway: for how many ticks nothing around it was disturbed
+	staged   map[ecs.EntityID]zone.Epoch // the last at which it was part of a stage that was whole
+	mover    *Node                       // who handed a region over last, and when
+	movedAt  int
+	differs  map[sight]int // for how many ticks in a row a client's sight has differed from the truth
+	quiet    []int         // by gateway: for how many ticks nothing around it was disturbed
 	heard    map[ear]voice
 	says     map[numbering][]uint64
 	dropped  ecs.EntityID               // the copy that was dropped last
@@ -126,7 +129,7 @@ type voice struct {
 func newChecker(c *Cluster) *checker {
 	return &checker{
 		c: c, entities: map[ecs.EntityID]*tracked{}, inputs: map[numbering]*executed{}, commands: map[ecs.EntityID]map[ecs.EntityID]*executed{},
-		taken: map[ecs.EntityID]zone.Epoch{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
+		taken: map[ecs.EntityID]zone.Epoch{}, staged: map[ecs.EntityID]zone.Epoch{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
 	}
 }
 
@@ -293,8 +296,13 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 		if x := k.inputs[numbering{h.Account, h.Number}]; x != nil && x.rested && x.entity == h.Entity {
 			k.broke(3, "entity %v went to rest, and its record lacks inputs that it executed, up to %d of account %d", h.Entity, x.number, h.Account)
 		}
+	case zone.StageCompleted:
+		n.Engine.EachStaged(func(id ecs.EntityID, epoch zone.Epoch) { k.staged[id] = epoch })
+	case zone.MoveCommitted:
+		k.mover, k.movedAt = n, k.c.ticks
 	case zone.HandoffAccepted, zone.SignOffSent:
-		if k.taken[h.Entity].Less(h.Epoch) {
+		moved := k.mover == n && k.movedAt == k.c.ticks && k.staged[h.Entity] == h.Epoch
+		if k.taken[h.Entity].Less(h.Epoch) && !moved {
 			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)
 		}
 	}

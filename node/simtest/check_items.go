@@ -60,7 +60,7 @@ func (k *checker) memory(n *Node, all shelves) {
 		}
 	})
 	n.Engine.EachEntity(func(e zone.Entity) {
-		if e.Shows == 0 {
+		if e.Shows == 0 || !e.Acting {
 			return
 		}
 		if c := grounds[e.Home]; c == nil || !shown(c, e) {

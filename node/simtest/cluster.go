@@ -79,6 +79,8 @@ type control interface {
 	kill(n *Node)
 	pause(n *Node, paused bool)
 	raise(n *Node, r zone.RaiseRequest)
+	// commit hands a region's Lease over, and tells the node what came of it.
+	commit(n *Node, r zone.CommitRequest, done func(zone.CommitAnswer))
 	// holder is who holds a region in truth, "" nobody.
 	holder(region int) string
 }

@@ -49,6 +49,7 @@ func (d *direct) publish(changes []partition.Change) {
 	for _, n := range d.c.Nodes {
 		if n.Engine != nil {
 			n.inbox.Table, n.table = d.table, d.table
+			n.hurry()
 		}
 	}
 }
@@ -72,6 +73,16 @@ func (d *direct) raise(n *Node, r zone.RaiseRequest) {
 	}
 }
 
+func (d *direct) commit(n *Node, r zone.CommitRequest, done func(zone.CommitAnswer)) {
+	row := d.table.Row(r.Region)
+	a := zone.CommitAnswer{Region: r.Region, Stage: r.Stage}
+	if row.Session == n.Session() && row.Epoch == r.Epoch {
+		row.Owner, row.Stage = partition.Owner{Session: r.To, Node: row.Target, Epoch: row.Epoch + 1}, r.Stage
+		d.publish([]partition.Change{{Region: r.Region, Row: row}})
+	}
+	done(a)
+}
+
 func (d *direct) holder(region int) string { return d.table.At(region).Session }
 
 func (d *direct) revoke(session string, heir *Node) {
@@ -84,7 +95,7 @@ func (d *direct) revoke(session string, heir *Node) {
 	var changes []partition.Change
 	for _, i := range d.table.AppendRegionsOf(nil, session) {
 		row := d.table.Row(i)
-		row.Owner = partition.Owner{Session: heir.Session(), Node: heir.name(), Epoch: row.Epoch + 1}
+		row.Owner, row.Stage = partition.Owner{Session: heir.Session(), Node: heir.name(), Epoch: row.Epoch + 1}, ""
 		changes = append(changes, partition.Change{Region: i, Row: row})
 	}
 	d.publish(changes)

@@ -52,6 +52,7 @@ func Generate(seed uint64) *Plan {
 		g.triggers(int(seed))
 	}
 	g.tinkerers(players)
+	g.movers()
 	g.sort()
 	return g.p
 }
@@ -64,6 +65,19 @@ func (g *generator) tinkerers(players int) {
 			if dice.IntN(600) == 0 {
 				g.add(tick, "tinker", int64(account), 20+dice.Int64N(200))
 			}
+		}
+	}
+}
+
+// movers lets regions of some worlds move, by dice of their own.
+func (g *generator) movers() {
+	dice := rand.New(rand.NewPCG(g.p.Seed, 17))
+	if dice.IntN(4) > 0 {
+		return
+	}
+	for tick := 60; tick < g.p.Ticks; tick++ {
+		if dice.IntN(150) == 0 {
+			g.add(tick, "move", dice.Int64N(int64(g.p.Columns*g.p.Rows)), dice.Int64N(int64(g.p.Nodes)))
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (k *kube) start(n *Node) error {
 				}
 			})
 		},
-		Table: func(t *partition.Table) { n.inbox.Table, n.table = t, t },
+		Table: func(t *partition.Table) { n.inbox.Table, n.table = t, t; n.hurry() },
 		Dead:  func(session string) { k.c.net.over(n, session) },
 		Live: func(session string) {
 			n.live[session] = true
@@ -82,6 +82,12 @@ func (k *kube) pause(n *Node, paused bool) {
 }
 
 func (k *kube) raise(n *Node, r zone.RaiseRequest) { k.processes[n.Ordinal].Raise(r.Region, r.AtLeast) }
+
+func (k *kube) commit(n *Node, r zone.CommitRequest, done func(zone.CommitAnswer)) {
+	k.processes[n.Ordinal].Commit(r.Region, r.Epoch, r.To, r.Stage, func(kept bool, reason string) {
+		done(zone.CommitAnswer{Region: r.Region, Stage: r.Stage, Kept: kept, Reason: reason})
+	})
+}
 
 func (k *kube) holder(region int) string {
 	session, _ := k.api.Holder(region)

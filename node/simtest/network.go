@@ -226,6 +226,9 @@ func (w *network) arrive(l *wireLink, end, stream int) {
 			to.inbox.Replication = append(to.inbox.Replication, p)
 		} else {
 			to.inbox.Reliable = append(to.inbox.Reliable, p)
+			if zone.Urgent(p.Bytes) {
+				to.hurry()
+			}
 		}
 	}
 	q.queue = slices.Delete(q.queue, 0, due)

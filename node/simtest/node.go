@@ -35,10 +35,11 @@ type Node struct {
 	store   storeClient
 	live    map[string]bool // sessions that it was told of, perhaps before they themselves know that they live
 
-	held  *held // what a step asked for and may not be released yet
-	stall bool  // the next step is paused in its middle
-	trap  *trap // the process dies at a transition
-	due   uint64
+	held    *held // what a step asked for and may not be released yet
+	hurried bool  // it is about to take in what a move waits for
+	stall   bool  // the next step is paused in its middle
+	trap    *trap // the process dies at a transition
+	due     uint64
 }
 
 // held is the outcome of a step that waits.
@@ -180,6 +181,11 @@ func (n *Node) step() {
 		return
 	}
 	n.inbox = zone.Inbox{}
+	n.stepped(out)
+}
+
+// stepped takes what came of a step.
+func (n *Node) stepped(out *zone.Outbox) {
 	n.Notes = append(n.Notes, out.Notes...)
 	if len(n.Notes) > maxNotes {
 		n.Notes = n.Notes[len(n.Notes)-maxNotes:]
@@ -195,6 +201,33 @@ func (n *Node) step() {
 		return
 	}
 	n.tryRelease()
+}
+
+// hurry lets the engine take in what a move waits for, without a tick.
+func (n *Node) hurry() {
+	if n.Engine == nil || n.hurried || !n.Engine.Moving() {
+		return
+	}
+	n.hurried = true
+	process := n.process
+	n.c.After(0, func() {
+		if n.hurried = false; n.process == process && n.Engine != nil && !n.paused && n.held == nil {
+			n.between()
+		}
+	})
+}
+
+func (n *Node) between() {
+	in := zone.Inbox{
+		Boot: n.clock.Boottime(), Deadline: n.deadline(),
+		Table: n.inbox.Table, Peers: n.inbox.Peers, Reliable: n.inbox.Reliable, Commits: n.inbox.Commits,
+	}
+	out := n.Engine.Between(&in)
+	if out == nil {
+		return
+	}
+	n.inbox.Table, n.inbox.Peers, n.inbox.Reliable, n.inbox.Commits = nil, nil, nil, nil
+	n.stepped(out)
 }
 
 // fencePoll is how often a frozen node looks whether it may go on.
@@ -252,6 +285,15 @@ func (n *Node) release(h *held, what parts) {
 	}
 	for _, r := range out.Raise {
 		n.c.control.raise(n, r)
+	}
+	process := n.process
+	for _, r := range out.Commits {
+		n.c.control.commit(n, r, func(a zone.CommitAnswer) {
+			if n.process == process && n.Engine != nil {
+				n.inbox.Commits = append(n.inbox.Commits, a)
+				n.hurry()
+			}
+		})
 	}
 }
 

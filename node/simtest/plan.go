@@ -48,7 +48,7 @@ var verbs = map[string][]string{
 	"pause": {"node", "for"}, "stall": {"node", "for"}, "fence": {"node", "for"}, "outlive": {"node", "for"},
 
 	"cutapi": {"node", "for"}, "outage": {"for"}, "apierrors": {"percent", "for"}, "lag": {"ms", "for"},
-	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"}, "forget": {"region"},
+	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"}, "move": {"region", "node"}, "forget": {"region"},
 
 	"storeaway": {"for"}, "storecut": {"node", "for"}, "storefull": {"for"}, "storereadonly": {"for"}, "storeslow": {"factor", "for"},
 	"storetimeouts": {"percent", "for"}, "failover": {"slot"}, "failoverall": {},

@@ -392,6 +392,8 @@ func (r *Run) kubernetes(a Action) {
 			k.api.RestartOperator(i)
 		}
 		k.api.DeleteLease(regionLease(r.Grid.RegionAt(region)))
+	case "move":
+		k.api.Move(int(a.arg("region"))%r.Grid.Regions(), r.node(a, "node").Ordinal)
 	case "order":
 		k.api.Order(int(a.arg("region"))%r.Grid.Regions(), r.node(a, "node").Ordinal)
 	}

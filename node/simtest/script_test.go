@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/store"
 	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
@@ -27,6 +28,7 @@ import (
 //	show points=( , )                   these are in the trace, too, which leaves them out otherwise
 //	revoke node= heir= unaware=         the last life of a node that ended is declared dead, another gets its regions;
 //	                                    the table does not reach who is unaware before aware node=
+//	order region= node=                 the region is to move to that node
 //	start, goes-on, renew node=         a process is started, a paused one goes on, a fenced one renews its session again
 //	mend a= b=                          ends cut, oneway and slow
 //	store-delay is=, store-forgets      the store answers that late; the store loses everything
@@ -249,6 +251,10 @@ func (s *script) endless() {
 		s.node("node").Fenced = false
 	case "start":
 		s.must(s.Start(s.node("node")))
+	case "order":
+		row := s.Table().Row(int(s.num("region", 0)))
+		row.Target = s.node("node").name()
+		s.control.(*direct).publish([]partition.Change{{Region: int(s.num("region", 0)), Row: row}})
 	case "revoke":
 		s.revoke(s.node("node"))
 	case "aware":

@@ -43,10 +43,22 @@ var further = []situation{
 	{(*generator).revolvingDoor, []zone.Point{zone.SessionRested, zone.SessionWoken, zone.SessionLost}},
 }
 
+// moving are situations in which regions move.
+var moving = []situation{
+	{(*generator).removal, []zone.Point{zone.MoveCut, zone.MoveStaged, zone.StageActivated, zone.StageDropped, zone.MoveAborted}},
+	{(*generator).relocation, []zone.Point{
+		zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.MoveAborted,
+		zone.StagePrepared, zone.StageCompleted, zone.StageActivated, zone.StageDropped,
+	}},
+}
+
 // situation draws the plan of a situation.
 func (g *generator) situation(number int) {
 	list := situations
-	if number%5 == 4 {
+	switch number % 5 {
+	case 2:
+		list, number = moving, number/5
+	case 4:
 		list, number = further, number/5
 	}
 	s := &list[number%len(list)]

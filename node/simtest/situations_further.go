@@ -99,3 +99,51 @@ func (g *generator) leaveTaking() {
 		}
 	}
 }
+
+// relocation: regions move from node to node, and back, while players pace the borders between them and handle items.
+func (g *generator) relocation() {
+	g.strip(2+g.IntN(2), 3)
+	g.pacers(6, g.node, false)
+	for account := int64(1); account <= 2; account++ {
+		g.add(60+g.IntN(60), "tinker", account, 60+g.ticks(200))
+	}
+	if g.IntN(2) == 0 { // offers are on their way for long
+		for a := range int64(3) {
+			g.add(50, "slow", a, (a+1)%3, g.slowly(), int64(g.p.Ticks))
+		}
+	}
+	for tick := 60 + g.IntN(40); tick < g.p.Ticks; tick += 20 + g.IntN(40) {
+		g.add(tick, "move", g.region(), g.node())
+	}
+}
+
+// removal: somebody dies, is cut off, is not answered or loses its Lease in the middle of a move, and the order is changed then, too.
+func (g *generator) removal() {
+	g.strip(2, 3)
+	g.pacers(4, g.node, g.IntN(2) == 0)
+	trouble := []struct {
+		at     zone.Point
+		faults []Fault
+	}{
+		{zone.MoveStaged, []Fault{faultAPIErrors, faultAPIErrors, faultNodeCut, faultAPIAway, faultStalled, faultWatchLag}},
+		{zone.MoveCut, []Fault{faultKilled, faultStalled, faultCut, faultOneWay, faultStoreAway, faultFenced}},
+		{zone.StageCompleted, []Fault{faultKilled, faultAPIErrors, faultCut, faultStalled}},
+		{zone.StageActivated, []Fault{faultKilled, faultCrashed, faultStoreTimeouts, faultNodeCut, faultLeaseDeleted}},
+		{zone.MoveCommitted, []Fault{faultKilled, faultCrashed, faultCut, faultLeaseDeleted}},
+		{zone.MoveBegan, []Fault{faultKilled, faultSlow, faultStoreAway, faultLeaseDeleted}},
+	}
+	for tick := 80 + g.IntN(40); tick < g.p.Ticks; tick += 50 + g.IntN(50) {
+		region, t := g.region(), &trouble[g.IntN(len(trouble))]
+		g.add(tick, "move", region, g.node())
+		for nth := range int64(2) {
+			g.whenFor(tick, t.at, 1+nth, t.faults[g.IntN(len(t.faults))], 5+g.ticks(80), g.IntN(2))
+		}
+		switch g.IntN(4) {
+		case 0, 1:
+			g.add(tick+1+g.IntN(8), "move", region, g.node())
+		case 2: // who hands it over hears neither from the API server nor from who has it what came of it
+			g.whenFor(tick, zone.MoveStaged, 1, faultNodeCut, 40+g.ticks(60), 0)
+			g.whenFor(tick, zone.MoveStaged, 1, faultCut, 40+g.ticks(60), 1)
+		}
+	}
+}

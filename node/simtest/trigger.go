@@ -180,7 +180,8 @@ func (r *Run) peerOf(n *Node, h zone.Happened) *Node {
 // regionOf is the region that a transition is about, else one that the node holds; -1 if there is none.
 func (r *Run) regionOf(n *Node, h zone.Happened) int {
 	switch h.Point {
-	case zone.RecoveryBegan, zone.RecoveryOutbid, zone.RecoveryLoaded, zone.RecoveryAsked, zone.RecoveryAnswered, zone.RecoveryExcused,
+	case zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.MoveAborted, zone.StagePrepared,
+		zone.StageCompleted, zone.StageActivated, zone.StageDropped, zone.RecoveryBegan, zone.RecoveryOutbid, zone.RecoveryLoaded, zone.RecoveryAsked, zone.RecoveryAnswered, zone.RecoveryExcused,
 		zone.RecoveryBlocked, zone.RecoveryActivated, zone.RegionSurrendered, zone.ClaimingAnswered:
 		return int(h.Place)
 	}

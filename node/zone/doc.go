@@ -21,5 +21,13 @@
 // entity the node that holds it is the truth, and puts it back. A dig is carried out by the owner of the ground, and what
 // comes to light lies there, so both are one write; an item lies in the region of its place, not in the home of who dropped it.
 //
+// Regions move from node to node with all that is at home in them (sim_moves.go, sim_stages.go). What arrives is to its new owner what
+// an accepted offer is, and what was given is to its old one what was handed over: kept until the store has it as the other's, claimed,
+// signed off, and found by whoever recovers the region. So a move adds three things to the handoff: the stage, the cut and the commit.
+// Decisions where the design left room: nothing is moved that somebody else has to settle first (the region drains until nothing is on
+// its way out, in flight to the store, or expected), so tombstones, burned epochs and kept copies stay with the old owner, who lives;
+// a stage is decoded when it is activated, which takes less than a tick for two thousand entities; the new owner tells the old one that
+// it acts, which may be faster than the API server; and Between takes in what a region stands still for, without a tick.
+//
 // May import torus, partition, ecs, interest, ghost, handoff, route, game and api/wire; never a driver.
 package zone

@@ -30,6 +30,10 @@ type Inbox struct {
 	Clients     []ClientEvent
 	Store       []StoreAnswer
 	Chunks      []ChunkAnswer
+	// Commits are outcomes of Outbox.Commits. One that took effect is in a table, too, which decides.
+	Commits []CommitAnswer
+	// Renewal is how long the last renewal of the session took: the API server's answer time.
+	Renewal time.Duration
 }
 
 // PeerEvent is a change of the link to a session, or of a session itself.
@@ -102,6 +106,8 @@ type Outbox struct {
 	Chunks []ChunkRequest
 	// Raise asks for the epochs of region Leases held here to be raised: the store knows a fence as high.
 	Raise []RaiseRequest
+	// Commits asks for the Leases of regions that are frozen here, and staged elsewhere, to be handed over.
+	Commits []CommitRequest
 	// Notes are lines for the log: one per thing that happened to a person or a region.
 	Notes []string
 }
@@ -128,6 +134,24 @@ type ClientClose struct {
 type RaiseRequest struct {
 	Region  int
 	AtLeast uint64
+}
+
+// CommitRequest asks for the Lease of a region to be handed over: holder To, epoch Epoch + 1, stage Stage. It is answered once, when
+// the outcome is known for good: an unknown one is settled by a write that names this session again.
+type CommitRequest struct {
+	Region int
+	Epoch  uint64
+	To     string
+	Stage  string
+}
+
+// CommitAnswer is what became of a CommitRequest. Kept: this session has the region still, at that epoch, and no write that says
+// otherwise can take effect any more; Reason says why. If not, the table says whose it is, or will.
+type CommitAnswer struct {
+	Region int
+	Stage  string
+	Kept   bool
+	Reason string
 }
 
 // ChunkRequest asks the terrain driver for the encoded payload of a chunk.

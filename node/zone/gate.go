@@ -180,7 +180,12 @@ func (g *gate) appendSubscriptions(dst []byte, session string) []byte {
 }
 
 // tableChanged follows the holders of every observed chunk.
-func (g *gate) tableChanged() {
+func (g *gate) tableChanged(before *partition.Table) {
+	for home := range g.grid.Regions() {
+		if from, to := before.At(home).Session, g.table.At(home).Session; from != to {
+			g.replicas.Passed(uint32(home), from, to)
+		}
+	}
 	for _, chunk := range g.observedChunks() {
 		g.subscribe(chunk)
 	}

@@ -49,13 +49,13 @@ func (e *Engine) EachHolding(fn func(h Holder, c *Contents, busy bool)) {
 	s := e.sim
 	for id := range s.carrying.Each {
 		h := Holder{Entity: id}
-		if sv := s.saving.Get(id); sv != nil && sv.claimed {
+		if sv := s.saving.Get(id); sv != nil && sv.claimed && !s.still(id) {
 			hd := s.contents.Get(id)
 			fn(h, &hd.Contents, hd.busy())
 		}
 	}
 	for _, r := range s.regions {
-		if r != nil && r.active {
+		if r != nil && r.active && !r.still() {
 			fn(Holder{Region: e.grid.RegionAt(r.index)}, &r.ground.Contents, r.ground.busy())
 		}
 	}
@@ -67,6 +67,18 @@ func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
 	for _, o := range e.sim.outgoing.All() {
 		if o.Accepted {
 			fn(o.Entity, o.Epoch)
+		}
+	}
+}
+
+// EachStaged calls fn for every entity of the complete stages of this node, with the epoch that it will have here.
+func (e *Engine) EachStaged(fn func(id ecs.EntityID, epoch Epoch)) {
+	for _, st := range e.sim.stages.by {
+		if st.cut == nil {
+			continue
+		}
+		for id, x := range st.entities {
+			fn(id, epochOf(x.Epoch).Transferred(1))
 		}
 	}
 }

@@ -100,6 +100,16 @@ const (
 	ItemSearched                          // source: the target's record is asked
 	ItemForgotten                         // target: the source is done with it
 	ItemsAdopted                          // what the store has of a holder is other than what this node had
+	MoveBegan                             // source: a region is to be moved, a stage is asked for
+	MoveDraining                          // source: copied, nothing new begins in it
+	MoveCut                               // source: frozen, all of it is sent
+	MoveStaged                            // source: the Lease is written
+	MoveCommitted                         // source: it is the other's
+	MoveAborted                           // source: it goes on here
+	StagePrepared                         // target
+	StageCompleted                        // target: all of it is here
+	StageActivated                        // target: it is this node's, from the stage
+	StageDropped                          // target: it will not come this way
 	points                                // their number
 )
 
@@ -129,7 +139,9 @@ var pointNames = [points]string{
 	SessionDisplaced: "session displaced", SessionResumed: "session resumed", SessionOwnerLost: "session owner lost",
 	SessionLost: "session lost", SessionRested: "session rested", SessionWoken: "session woken", SessionCreated: "session created",
 	ItemTaken: "item taken", ItemPut: "item put", ItemVoid: "item void", ItemCleared: "item cleared", ItemReturned: "item returned",
-	ItemSearched: "item searched", ItemForgotten: "item forgotten", ItemsAdopted: "items adopted",
+	MoveBegan: "move began", MoveDraining: "move draining", MoveCut: "move cut", MoveStaged: "move staged", MoveCommitted: "move committed",
+	MoveAborted: "move aborted", StagePrepared: "stage prepared", StageCompleted: "stage completed", StageActivated: "stage activated",
+	StageDropped: "stage dropped", ItemSearched: "item searched", ItemForgotten: "item forgotten", ItemsAdopted: "items adopted",
 }
 
 // String is the name by which traces and tests speak of a point.

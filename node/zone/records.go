@@ -17,7 +17,7 @@ func (s *sim) durableEntity(id ecs.EntityID) bool {
 // can be bringing. A master is woken by its player's attach; a bestia has nobody but its master to ask for it.
 func (s *sim) recall(id ecs.EntityID, index int) {
 	r := s.regions[index]
-	if r == nil || !r.active || r.waking[id] || s.outgoing.Get(id) != nil { // what is kept until it is durable is the newer copy
+	if r == nil || !r.active || r.closing() || r.waking[id] || s.outgoing.Get(id) != nil { // what is kept until it is durable is the newer copy
 		return
 	}
 	r.waking[id] = true

@@ -86,6 +86,7 @@ type sim struct {
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
 	learned  []learned // by region
+	stages   stages
 	commands commands
 	contents *ecs.Store[holding]
 	carrying *ecs.Query
@@ -101,6 +102,7 @@ func newSim(e *Engine) (*sim, error) {
 	s := &sim{
 		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
 		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()),
+		stages: stages{by: map[int]*stagedRegion{}, guests: map[burst]bool{}, gone: map[int]uint64{}},
 	}
 	s.game = game.New(s.world, e.grid, s)
 	s.encoder = game.NewEncoder(s.game)
@@ -135,6 +137,7 @@ func (s *sim) run() {
 	s.sweepItems()
 	s.save()
 	s.stepRegions()
+	s.stepMoves()
 	s.known.Expire(s.tick)
 }
 

@@ -262,7 +262,7 @@ func (s *sim) attachNew(from string, m *wire.Attach) {
 	case r == nil && !s.table.At(index).Free():
 		s.answerAttach(from, m, wire.AttachAnswer_CODE_MOVED, 0, index)
 		return
-	case r == nil || !r.active || r.creating[m.Account]:
+	case r == nil || !r.active || r.closing() || r.creating[m.Account]:
 		s.answerAttach(from, m, wire.AttachAnswer_CODE_WAIT, 0, index)
 		return
 	}
@@ -316,6 +316,10 @@ func (s *sim) born(from string, m *wire.Attach, id ecs.EntityID, r *region, inde
 // wake brings a resting master back into the world from its record.
 func (s *sim) wake(from string, m *wire.Attach, id ecs.EntityID, index int) {
 	r := s.regions[index]
+	if r.closing() {
+		s.answerAttach(from, m, wire.AttachAnswer_CODE_WAIT, id, index)
+		return
+	}
 	r.waking[id] = true
 	fail := func(code wire.AttachAnswer_Code, region int) {
 		delete(r.waking, id)

@@ -83,7 +83,7 @@ func (s *sim) unsure(index int) bool {
 
 // await goes on with what may yet come, and closes the snapshots that were kept open for it.
 func (s *sim) await(r *region) {
-	every := int64(TicksPerSecond)
+	every := TicksPerSecond
 	if s.tick >= r.gaveUp { // who has it may die much later
 		every = wakePatience
 	}

@@ -25,7 +25,7 @@ func (s *sim) handOver() {
 		}
 	}
 	s.offside = kept
-	s.outgoing.Due(s.tick, s.liveHolder, func(o *handoff.Outgoing, before string) {
+	s.outgoing.Due(s.tick, s.alive, s.liveHolder, func(o *handoff.Outgoing, before string) {
 		s.stats.HandoffsReoffered++
 		s.atEntity(reofferPoint(o.Target, before), o.Entity, o.Epoch, o.Target)
 		s.sendOffer(o)
@@ -71,9 +71,9 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 	switch to := s.liveHolder(index); {
 	case to == "":
 		return false
-	case to == s.self && !s.unsettled(id):
+	case to == s.self && !s.unsettled(id) && !s.closing(id):
 		return s.rehome(id, a, target, at)
-	case to == s.self || s.settling(id):
+	case to == s.self || s.settling(id) || s.closing(id):
 		s.atEntity(HandoffLocked, id, a.epoch, to)
 		return false
 	case !s.answers(to):
@@ -87,7 +87,7 @@ func (s *sim) tryHandOver(id ecs.EntityID) bool {
 
 // rehome is a handoff between two regions of this node: the same steps without the way.
 func (s *sim) rehome(id ecs.EntityID, a *authority, target torus.RegionPos, at torus.Pos) bool {
-	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active {
+	if r := s.regions[s.grid.RegionIndex(target)]; r == nil || !r.active || r.still() {
 		return false
 	}
 	s.queue(id)
@@ -151,6 +151,11 @@ func (s *sim) offered(from string, m *wire.Offer) {
 			s.known.Returned(id)
 		}
 	}
+	if o := s.outgoing.Get(id); o != nil && from != s.self && live == nil && !o.Epoch.Less(epoch) { // kept here, and not older
+		s.atEntity(OfferKnown, id, epoch, from)
+		s.acceptAgain(from, id, epoch)
+		return
+	}
 	switch s.known.Judge(id, epoch, live, m.Orphaned) {
 	case handoff.AcceptAgain:
 		s.atEntity(OfferKnown, id, epoch, from)
@@ -191,14 +196,17 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 		return
 	case s.regions[target] == nil || !s.regions[target].active:
 		if m.Orphaned {
-			s.atEntity(OfferLeft, id, epoch, from)
-			if r := s.regions[target]; r != nil {
-				r.expect(expected{id: id, offered: true})
-			}
+			s.leaveOffer(from, id, epoch, target)
 			return
 		}
 		s.atEntity(OfferNoRegion, id, epoch, from)
 		s.refuse(from, id, epoch, "the region is not held here, or not recovered yet")
+		return
+	case s.regions[target].still():
+		if !m.Orphaned { // else it comes again, here or where the region goes
+			s.atEntity(OfferNoRegion, id, epoch, from)
+			s.refuse(from, id, epoch, "the region is on its way to another node")
+		}
 		return
 	case s.sourceLost(from, source, m.SourceRegionEpoch) && !m.Orphaned:
 		s.atEntity(OfferLostSource, id, epoch, from)
@@ -224,6 +232,20 @@ func (s *sim) take(from string, m *wire.Offer, id ecs.EntityID, epoch ecs.Epoch)
 	s.answerOffer(from, id, epoch, true, "")
 	if !s.durableEntity(id) { // not durable: it dies with its node, and the handoff ends here
 		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
+	}
+}
+
+// leaveOffer leaves an orphan to whoever can take it: this node when it has recovered the region, or who has that now.
+func (s *sim) leaveOffer(from string, id ecs.EntityID, epoch ecs.Epoch, region int) {
+	s.atEntity(OfferLeft, id, epoch, from)
+	r, holder := s.regions[region], s.table.At(region).Session
+	switch {
+	case r != nil:
+		r.expect(expected{id: id, offered: true})
+	case holder != "" && holder != s.self:
+		s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_OfferAnswer{OfferAnswer: &wire.OfferAnswer{
+			Entity: uint64(id), Epoch: wireEpoch(epoch), Released: true,
+		}}})
 	}
 }
 
@@ -272,6 +294,10 @@ func (s *sim) takeBack(id ecs.EntityID, o *handoff.Outgoing) {
 func (s *sim) offerAnswered(from string, m *wire.OfferAnswer, at time.Duration) {
 	id, epoch := ecs.EntityID(m.Entity), epochOf(m.Epoch)
 	o := s.outgoing.Get(id)
+	if o != nil && m.Released && o.Epoch == epoch && o.Target == from {
+		o.Released(s.tick)
+		return
+	}
 	if o == nil || o.Epoch != epoch || o.Accepted {
 		return
 	}
@@ -313,7 +339,7 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		return
 	}
 	s.world.Frozen.Remove(id)
-	s.unfreeze(id, o)
+	s.thawed(id, o.FrozenTick)
 	expect := a.epoch
 	a.epoch = o.Epoch.Transferred(1)
 	s.backOff[id] = s.tick + handoff.BackOffTicks
@@ -326,10 +352,10 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		time.Duration(handoff.BackOffTicks)*TickDuration)
 }
 
-// unfreeze tells observers where an entity really is that stood frozen for long.
-func (s *sim) unfreeze(id ecs.EntityID, o *handoff.Outgoing) {
+// thawed tells observers where an entity really is that stood frozen for long, since a tick.
+func (s *sim) thawed(id ecs.EntityID, since int64) {
 	st := s.queue(id)
-	if s.tick-o.FrozenTick > jumpTicks {
+	if s.tick-since > jumpTicks {
 		st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
 		st.reset = true
 	}
@@ -340,7 +366,7 @@ func (s *sim) offerDurable(from string, m *wire.OfferDurable) {
 	if o != nil && o.Heir != "" && o.Heir != from && s.alive(o.Heir) { // who said so is over, and its heir was told that we keep it
 		return
 	}
-	if o != nil && o.Accepted && o.Epoch == epochOf(m.Epoch) {
+	if o != nil && o.Accepted && !epochOf(m.Epoch).Less(o.Epoch) {
 		s.atEntity(HandoffDurable, o.Entity, o.Epoch, o.Target)
 		s.stats.phase(PhaseDurable, s.boot-o.AcceptedAt)
 		s.outgoing.End(o.Entity)

@@ -17,7 +17,7 @@ import (
 // what came of it, in the contents.
 func (s *sim) itemCommand(h Holder, from string, m *wire.Command, order *wire.Order, answer *wire.CommandAnswer) {
 	hd, key := s.holdingOf(h), lateKey{m.Sender, numberOf(m.Number)}
-	if hd == nil {
+	if hd == nil || s.waitsForMove(h, hd, order) {
 		answer.Code = wire.CommandAnswer_CODE_WAIT
 		return
 	}
@@ -38,6 +38,16 @@ func (s *sim) itemCommand(h Holder, from string, m *wire.Command, order *wire.Or
 		return
 	}
 	answer.Code, answer.Last, answer.Result = wire.CommandAnswer_CODE_DONE, m.Number, encodeOrderResult(res)
+}
+
+// waitsForMove reports whether an order about a ground has to wait: nothing new is taken from one that is about to move, and nothing
+// at all is done with one that came until the store has said what there is. What is on its way is let in, so that it comes to an end.
+func (s *sim) waitsForMove(h Holder, hd *holding, order *wire.Order) bool {
+	if !h.OnGround() {
+		return false
+	}
+	r := s.regions[s.grid.RegionIndex(h.Region)]
+	return hd.reading && hd.Moves == 0 || r.still() || r.closing() && order.GetReceive() == nil
 }
 
 // itemOrder returns what came of an order; nil: the store has to decide.

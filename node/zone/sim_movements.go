@@ -121,7 +121,7 @@ func (s *sim) mayStart(id ecs.EntityID) bool {
 	if s.storeAway() {
 		return true // and is refused
 	}
-	return s.holdingOf(Holder{Entity: id}) != nil && !s.Offside(id, s.game.Position.Get(id).At)
+	return s.holdingOf(Holder{Entity: id}) != nil && !s.closing(id) && !s.Offside(id, s.game.Position.Get(id).At)
 }
 
 // carry hands an item that is out to its target, again until that is answered. It goes out as a command of the entity that it

@@ -11,7 +11,6 @@ import (
 	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/handoff"
 	"github.com/spatialcells/spatialcells/node/partition"
-	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // Recovery of a region: raise the store's fence and load, ask every live session what it has of the region, load again, as
@@ -57,6 +56,9 @@ type region struct {
 	expected []expected // what another node has and may yet bring here, by entity
 	gaveUp   int64      // tick from which it is not expected any more
 	hedged   bool       // a snapshot was closed without this region: observers must ask again
+
+	move      *move // it is on its way to another node
+	moveAfter int64 // not before this tick
 }
 
 // wakePatience is how long a master that does not rest may be on its way before it is brought back from its record: 5 s.
@@ -76,43 +78,8 @@ func (r *region) overdue(id ecs.EntityID, tick int64) bool {
 // absence is from when on an entity is missed, and when it was asked for last, in ticks.
 type absence struct{ since, last int64 }
 
-// tableChanged takes regions that became ours and gives up those that are not ours any more.
-func (s *sim) tableChanged() {
-	for i := range s.regions {
-		held := s.table.At(i)
-		mine, r := held.Session == s.self, s.regions[i]
-		switch {
-		case mine && r == nil:
-			s.recover(i, held.Epoch)
-		case mine:
-			if held.Epoch != r.epoch {
-				s.raised(r, held.Epoch)
-			}
-		case r != nil:
-			s.surrender(i)
-		}
-	}
-	for _, r := range s.regions {
-		if r != nil && !r.active {
-			r.waiting = slices.DeleteFunc(r.waiting, func(session string) bool {
-				gone := !s.holdsAny(session) && !s.answers(session)
-				if gone {
-					s.atRegion(RecoveryExcused, r.index, session)
-				}
-				return gone
-			})
-		}
-	}
-}
-
-func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != partition.NoSession }
-
 func (s *sim) recover(index int, epoch uint64) {
-	r := &region{
-		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]string{},
-		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
-	}
-	s.regions[index] = r
+	r := s.newRegion(index, epoch)
 	s.atRegion(RecoveryBegan, index, "")
 	for _, session := range s.table.Sessions() {
 		if session != s.self && s.alive(session) {
@@ -351,18 +318,18 @@ func (s *sim) orphan(id ecs.EntityID) {
 func (s *sim) activate(r *region) {
 	r.active, r.elsewhere, r.gaveUp = true, nil, s.tick+expectTicks
 	s.atRegion(RecoveryActivated, r.index, "")
+	s.adoptGround(r, r.ground.Contents)
 	s.again(r)
 }
 
 // again lets those who observe a region ask for it anew: what its holder does not confirm is undone.
 func (s *sim) again(r *region) {
 	at := s.grid.RegionAt(r.index)
-	s.adoptGround(r, r.ground.Contents)
 	for _, session := range s.order {
 		p := s.peers[session]
 		var again []uint64
 		for _, chunk := range s.nodes.Chunks(session) {
-			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis && !s.owed[burst{session, chunk}] {
+			if s.grid.ChunksOutside(s.grid.ChunkFromKey(chunk), at) <= partition.Hysteresis && !s.owed[burst{session, chunk}] && !s.stages.guests[burst{session, chunk}] {
 				again = append(again, chunk)
 			}
 		}
@@ -370,103 +337,6 @@ func (s *sim) again(r *region) {
 			p.batch = appendKeys(p.batch, batchAgain, again)
 		}
 	}
-}
-
-// surrender drops all that is at home in a region that another node holds now: it speaks for it.
-func (s *sim) surrender(index int) {
-	s.regions[index] = nil
-	s.atRegion(RegionSurrendered, index, s.table.At(index).Session)
-	at := s.grid.RegionAt(index)
-	for _, id := range s.homed(at) {
-		if s.world.Owned(id) {
-			s.game.Halt(id) // until the heir speaks of it, it stands
-			s.tell(id)
-		}
-		if !s.keepForHeir(id, index) {
-			s.dropCopy(id)
-		}
-	}
-	s.note("region %v is no longer held here", at)
-}
-
-// keepForHeir: an entity that came home here, and of which the store does not know that yet, is in no record of the region, and
-// who brought it may be dead. It is kept like one that was handed over, and offered to the heir; one that was on its way out, to
-// where it went.
-func (s *sim) keepForHeir(id ecs.EntityID, index int) bool {
-	sv := s.saving.Get(id)
-	if sv == nil || sv.claimed || s.grid.RegionIndex(sv.stored) == index {
-		return false
-	}
-	if o := s.outgoing.Get(id); o != nil {
-		s.takeBack(id, o)
-		return true
-	}
-	a := s.authority.Get(id)
-	at := s.game.Position.Get(id).At
-	o := &handoff.Outgoing{
-		Entity: id, Epoch: a.epoch, Region: index, Chunk: s.grid.ChunkKey(s.grid.ChunkOf(at)), Accepted: true, AcceptedAt: s.boot,
-		FrozenAt: s.boot, Offer: &wire.Offer{
-			Entity: uint64(id), Expect: wireEpoch(a.epoch), SourceRegion: uint32(s.grid.RegionIndex(sv.stored)),
-			SourceRegionEpoch: s.table.At(s.grid.RegionIndex(sv.stored)).Epoch, TargetRegion: uint32(index), Components: s.blobs(id, false),
-		},
-	}
-	s.outgoing.Begin(s.tick, o)
-	s.evict(id)
-	return true
-}
-
-func (s *sim) homed(at torus.RegionPos) []ecs.EntityID {
-	var ids []ecs.EntityID
-	for id := range ecs.NewQuery(s.world).With(s.authority).IncludeFrozen().Each {
-		if s.authority.Get(id).home == at {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// chunkActive reports whether no region here that may have entities in a chunk is still being recovered.
-func (s *sim) chunkActive(chunk uint64) bool {
-	var buf [4]torus.RegionPos
-	for _, at := range partition.AppendRegionsTouched(buf[:0], s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
-		if r := s.regions[s.grid.RegionIndex(at)]; r != nil && !r.active {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *sim) regionCounts() (held, recovering int) {
-	for _, r := range s.regions {
-		if r != nil {
-			held++
-			if !r.active {
-				recovering++
-			}
-		}
-	}
-	return held, recovering
-}
-
-func (s *sim) loads() []RegionLoad {
-	list := make([]RegionLoad, 0, 64)
-	at := map[int]int{}
-	for i, r := range s.regions {
-		if r != nil {
-			at[i] = len(list)
-			list = append(list, RegionLoad{Region: i, Epoch: r.epoch, Active: r.active})
-		}
-	}
-	for id := range ecs.NewQuery(s.world).With(s.authority).Each {
-		if i, ok := at[s.grid.RegionIndex(s.authority.Get(id).home)]; ok {
-			list[i].Entities++
-			if s.game.Session.Has(id) {
-				list[i].Players++
-			}
-		}
-	}
-	return list
 }
 
 // appendKeys encodes repeated chunk keys, packed.

@@ -28,13 +28,22 @@ type burst struct {
 	chunk uint64
 }
 
-func (s *sim) peerUp(session string) { s.nodes.Drop(session) }
+func (s *sim) peerUp(session string) { s.dropObserver(session) }
+
+func (s *sim) dropObserver(session string) {
+	s.nodes.Drop(session)
+	for b := range s.stages.guests {
+		if b.to == session {
+			delete(s.stages.guests, b)
+		}
+	}
+}
 
 func (s *sim) peerDown(session string) {
 	if len(s.nodes.Chunks(session)) > 0 {
 		s.at(Happened{Point: SubscriptionDropped, Peer: session})
 	}
-	s.nodes.Drop(session)
+	s.dropObserver(session)
 	kept := s.bursts[:0]
 	for _, b := range s.bursts {
 		if b.to != session {
@@ -49,6 +58,7 @@ func (s *sim) peerDown(session string) {
 // subscribe is recorded whether or not the chunk's regions are held here yet: the table may be on its way.
 func (s *sim) subscribe(session string, chunk uint64) {
 	s.nodes.Add(session, chunk)
+	delete(s.stages.guests, burst{session, chunk})
 	s.burst(session, chunk)
 }
 

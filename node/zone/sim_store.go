@@ -95,7 +95,7 @@ func behind(stored, epoch ecs.Epoch) bool {
 // rest saves a master for good and takes it out of the world; until the store has it, it is frozen.
 func (s *sim) rest(id ecs.EntityID) {
 	sv := s.saving.Get(id)
-	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight || s.settling(id) {
+	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight || s.settling(id) || s.closing(id) {
 		return // on its way to another node, or not ours to save yet: the next tick tries again
 	}
 	s.game.Session.Remove(id)

@@ -22,6 +22,9 @@ type Stats struct {
 	// Phases are histograms of the phases of a handoff, see Phase. Buckets of GapBucket, the last is all above.
 	Phases [phases][GapBuckets]uint64
 
+	// Regions that moved away from here, came here, and did not move after all.
+	MovesOut, MovesIn, MovesAborted uint64
+
 	// Calls.
 	CallsDone, CallsRepeated, CallsGap, CallsWait, CallsMoved, CallsNotHere, CallsForeign uint64
 
@@ -53,7 +56,7 @@ const (
 	GapBuckets = 201
 )
 
-// Phase of a handoff.
+// Phase of a handoff, or of the move of a region.
 type Phase int
 
 const (
@@ -63,16 +66,18 @@ const (
 	PhaseClaim
 	// PhaseDurable is from Accept at the source until its snapshot is dropped.
 	PhaseDurable
+	// PhaseCut is how long a region stood still that moved away: from its freeze until the table named its new owner.
+	PhaseCut
 	phases
 )
 
-var phaseNames = [phases]string{PhaseGap: "gap", PhaseClaim: "claim", PhaseDurable: "durable"}
+var phaseNames = [phases]string{PhaseGap: "gap", PhaseClaim: "claim", PhaseDurable: "durable", PhaseCut: "cut"}
 
 // String names the phase in metrics.
 func (p Phase) String() string { return phaseNames[p] }
 
 // Phases lists them.
-func Phases() []Phase { return []Phase{PhaseGap, PhaseClaim, PhaseDurable} }
+func Phases() []Phase { return []Phase{PhaseGap, PhaseClaim, PhaseDurable, PhaseCut} }
 
 func (s *Stats) phase(p Phase, d time.Duration) {
 	s.Phases[p][min(max(int(d/GapBucket), 0), GapBuckets-1)]++

@@ -24,10 +24,14 @@ type loop struct {
 	engine   *zone.Engine
 	boottime func() time.Duration
 	deadline func() time.Duration
+	renewal  func() time.Duration
 	take     func() (zone.Inbox, map[string]uint64)
-	release  func(*zone.Outbox, map[string]uint64)
-	observe  func(step time.Duration)
-	show     func(*zone.Engine)
+	// urgent tells that there is something for which a region may stand still; hurry takes that, and nothing else.
+	urgent  <-chan struct{}
+	hurry   func() (zone.Inbox, map[string]uint64)
+	release func(*zone.Outbox, map[string]uint64)
+	observe func(step time.Duration)
+	show    func(*zone.Engine)
 
 	// stopping: the loop ends by itself once everything is saved. halt: it ends at once.
 	stopping, halt atomic.Bool
@@ -46,6 +50,11 @@ func (l *loop) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.urgent:
+			if !l.between(ctx) {
+				return
+			}
+			continue
 		case <-timer.C:
 		}
 		if !l.mayAct(ctx) {
@@ -86,14 +95,32 @@ func (l *loop) step(ctx context.Context) {
 		return
 	}
 	in, streams := l.take()
-	in.Boot, in.Deadline, in.WallMillis, in.Stopping = now, deadline, time.Now().UnixMilli(), l.stopping.Load()
+	in.Boot, in.Deadline, in.WallMillis, in.Stopping, in.Renewal = now, deadline, time.Now().UnixMilli(), l.stopping.Load(), l.renewal()
 	out := l.engine.Step(&in)
 	l.observe(l.boottime() - now)
+	if l.letGo(ctx, out, streams) {
+		l.show(l.engine)
+	}
+}
+
+// letGo hands an outcome to the drivers as soon as it may go; false: it never may.
+func (l *loop) letGo(ctx context.Context, out *zone.Outbox, streams map[string]uint64) bool {
 	for !out.MayGo(l.boottime(), l.deadline()) {
 		if !l.mayAct(ctx) {
-			return
+			return false
 		}
 	}
 	l.release(out, streams)
-	l.show(l.engine)
+	return true
+}
+
+// between takes in what a region stands still for, if one does; false: it is over.
+func (l *loop) between(ctx context.Context) bool {
+	now, deadline := l.boottime(), l.deadline()
+	if now >= deadline || l.engine.Tick() == 0 || !l.engine.Moving() {
+		return true // the next step does
+	}
+	in, streams := l.hurry()
+	in.Boot, in.Deadline = now, deadline
+	return l.letGo(ctx, l.engine.Between(&in), streams)
 }

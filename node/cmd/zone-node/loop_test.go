@@ -47,6 +47,7 @@ func newBench(t *testing.T) *bench {
 			return zone.Inbox{}, nil
 		},
 		release: func(*zone.Outbox, map[string]uint64) { b.released.Add(1) },
+		renewal: func() time.Duration { return 0 },
 		observe: func(time.Duration) {}, show: func(*zone.Engine) {},
 	}
 	return b

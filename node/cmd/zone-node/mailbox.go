@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type mailbox struct {
 	in      zone.Inbox
 	size    int
 	streams map[string]uint64 // replication stream per session, as of the events in the inbox
+	urgent  chan struct{}     // capacity 1: something came that a region may stand still for
 }
 
 // take empties the mailbox for a step. streams says on which replication stream the step's batches may go.
@@ -27,11 +29,26 @@ func (m *mailbox) take() (in zone.Inbox, streams map[string]uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	in, m.in, m.size = m.in, zone.Inbox{}, 0
-	streams = make(map[string]uint64, len(m.streams))
-	for s, n := range m.streams {
-		streams[s] = n
+	return in, maps.Clone(m.streams)
+}
+
+// takeUrgent takes what moves of regions are about, and what came before it on the same streams.
+func (m *mailbox) takeUrgent() (in zone.Inbox, streams map[string]uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	in.Table, in.Peers, in.Reliable, in.Commits = m.in.Table, m.in.Peers, m.in.Reliable, m.in.Commits
+	m.in.Table, m.in.Peers, m.in.Reliable, m.in.Commits = nil, nil, nil, nil
+	for _, b := range in.Reliable {
+		m.size -= len(b.Bytes)
 	}
-	return in, streams
+	return in, maps.Clone(m.streams)
+}
+
+func (m *mailbox) hurry() {
+	select {
+	case m.urgent <- struct{}{}:
+	default:
+	}
 }
 
 // put adds an event of about size bytes.
@@ -93,6 +110,9 @@ func (m *mailbox) Reliable(session string, b []byte) {
 	m.put(len(b), func(in *zone.Inbox) {
 		in.Reliable = append(in.Reliable, zone.PeerBytes{Session: session, Bytes: b, At: at})
 	})
+	if zone.Urgent(b) {
+		m.hurry()
+	}
 }
 
 // Client is the handler of the gateway.
@@ -102,6 +122,12 @@ func (m *mailbox) Client(ev zone.ClientEvent) {
 
 func (m *mailbox) table(t *partition.Table) {
 	m.put(0, func(in *zone.Inbox) { in.Table = t })
+	m.hurry()
+}
+
+func (m *mailbox) committed(a zone.CommitAnswer) {
+	m.put(64, func(in *zone.Inbox) { in.Commits = append(in.Commits, a) })
+	m.hurry()
 }
 
 func (m *mailbox) stored(a zone.StoreAnswer) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spatialcells/spatialcells/node/zone"
@@ -54,7 +56,7 @@ func labelled(name, help, label string, values map[string]func(*zone.Stats) uint
 	return list
 }
 
-var engineMetrics = append(append(append([]engineMetric{
+var engineMetrics = slices.Concat([]engineMetric{
 	gauge("entities", "Entities owned or frozen here.", func(s *zone.Stats) int { return s.Entities }),
 	gauge("players", "Entities here that a session is attached to.", func(s *zone.Stats) int { return s.Players }),
 	gauge("clients", "Accounts whose gateway is here.", func(s *zone.Stats) int { return s.Clients }),
@@ -90,29 +92,39 @@ var engineMetrics = append(append(append([]engineMetric{
 	"seam_x": func(s *zone.Stats) uint64 { return s.CrossedSeamX },
 	"seam_y": func(s *zone.Stats) uint64 { return s.CrossedSeamY },
 	"corner": func(s *zone.Stats) uint64 { return s.CrossedCorner },
-})...), labelled("calls_total", "Calls of sessions to entities here, by outcome.", "outcome", map[string]func(*zone.Stats) uint64{
+}), labelled("region_moves_total", "Live moves of regions: away from here, to here, and those that came to nothing, counted at the owner.", "result", map[string]func(*zone.Stats) uint64{
+	"out": func(s *zone.Stats) uint64 { return s.MovesOut }, "in": func(s *zone.Stats) uint64 { return s.MovesIn },
+	"aborted": func(s *zone.Stats) uint64 { return s.MovesAborted },
+}), labelled("calls_total", "Calls of sessions to entities here, by outcome.", "outcome", map[string]func(*zone.Stats) uint64{
 	"done": func(s *zone.Stats) uint64 { return s.CallsDone }, "repeated": func(s *zone.Stats) uint64 { return s.CallsRepeated },
 	"gap": func(s *zone.Stats) uint64 { return s.CallsGap }, "wait": func(s *zone.Stats) uint64 { return s.CallsWait },
 	"moved": func(s *zone.Stats) uint64 { return s.CallsMoved }, "not_here": func(s *zone.Stats) uint64 { return s.CallsNotHere },
 	"foreign": func(s *zone.Stats) uint64 { return s.CallsForeign },
-})...), append(labelled("routed_total", "Messages for one account, by where its gateway is.", "where", map[string]func(*zone.Stats) uint64{
+}), labelled("routed_total", "Messages for one account, by where its gateway is.", "where", map[string]func(*zone.Stats) uint64{
 	"local": func(s *zone.Stats) uint64 { return s.RoutedLocal }, "remote": func(s *zone.Stats) uint64 { return s.RoutedRemote },
 	"nowhere": func(s *zone.Stats) uint64 { return s.RoutedNowhere },
 }), labelled("replica_frames_total", "Frames about replicas that did not simply apply.", "why", map[string]func(*zone.Stats) uint64{
 	"stale": func(s *zone.Stats) uint64 { return s.ReplicaStale }, "foreign_owner": func(s *zone.Stats) uint64 { return s.ReplicaForeign },
 	"held": func(s *zone.Stats) uint64 { return s.ReplicaHeld }, "hold_expired": func(s *zone.Stats) uint64 { return s.ReplicaExpired },
 	"malformed": func(s *zone.Stats) uint64 { return s.ReplicaMalformed }, "overflow": func(s *zone.Stats) uint64 { return s.ReplicaOverflow },
-})...)...)
+}))
 
 var gapDesc = prometheus.NewDesc("spatialcells_zone_handoff_gap_seconds",
 	"Time in which nobody simulated an entity on its way: from its freeze to the arrival of Accept, an upper bound.", nil, nil)
+
+var cutDesc = prometheus.NewDesc("spatialcells_zone_region_cut_seconds",
+	"Time in which nobody simulated a region on its way to another node: from its freeze until its new owner was known here to act, an upper bound.", nil, nil)
 
 var phaseDesc = prometheus.NewDesc("spatialcells_zone_handoff_phase_seconds",
 	"Phases of a handoff after the gap: claim, at the new owner until the store has the entity as its own; durable, at the old owner from Accept until it forgets it.",
 	[]string{"phase"}, nil)
 
 // Describe implements prometheus.Collector; the metrics are described by what they collect.
-func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) { ch <- gapDesc; ch <- phaseDesc }
+func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- gapDesc
+	ch <- cutDesc
+	ch <- phaseDesc
+}
 
 // Collect implements prometheus.Collector.
 func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
@@ -124,6 +136,7 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&snap.stats), m.label...)
 	}
 	ch <- histogram(gapDesc, &snap.stats.Phases[zone.PhaseGap], func(int) bool { return true })
+	ch <- histogram(cutDesc, &snap.stats.Phases[zone.PhaseCut], func(int) bool { return true })
 	for _, p := range []zone.Phase{zone.PhaseClaim, zone.PhaseDurable} {
 		ch <- histogram(phaseDesc, &snap.stats.Phases[p], coarse, p.String())
 	}

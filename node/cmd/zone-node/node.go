@@ -62,7 +62,7 @@ func run(ctx context.Context, log *slog.Logger, cfg config) error {
 	n := &node{cfg: cfg, log: log.With("node", cfg.podName), metrics: prometheus.NewRegistry(), lost: make(chan error, 1)}
 	n.ticks = newTickMetrics(n.metrics)
 	n.mail = &mailbox{
-		now: n.clock.Boottime, streams: map[string]uint64{},
+		now: n.clock.Boottime, streams: map[string]uint64{}, urgent: make(chan struct{}, 1),
 		full: func() {
 			n.lose(errors.New("more is waiting for the next step than this node may keep: it starts anew"))
 		},
@@ -150,7 +150,8 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 		return err
 	}
 	n.loop = &loop{
-		log: n.log, engine: n.engine, boottime: n.clock.Boottime, deadline: n.deadline, take: n.mail.take, release: n.release, show: n.show,
+		log: n.log, engine: n.engine, boottime: n.clock.Boottime, deadline: n.deadline, take: n.mail.take, show: n.show,
+		renewal: n.session.LastRenewal, urgent: n.mail.urgent, hurry: n.mail.takeUrgent,
 		observe: func(step time.Duration) { n.ticks.step.Observe(step.Seconds()) },
 	}
 	if err := n.openStore(ctx, n.deadline); err != nil {
@@ -221,7 +222,7 @@ func (n *node) onTable(t fence.Table) {
 	n.link.SetPeers(peers)
 	rows := make([]partition.Row, len(t.Regions))
 	for i, r := range t.Regions {
-		rows[i] = partition.Row{Owner: partition.Owner{Session: r.Session, Node: r.Node, Epoch: r.Epoch}, Target: r.Target}
+		rows[i] = partition.Row{Owner: partition.Owner{Session: r.Session, Node: r.Node, Epoch: r.Epoch}, Target: r.Target, Stage: r.Stage}
 	}
 	table, err := partition.NewTable(n.cfg.grid, rows)
 	if err != nil {
@@ -235,6 +236,7 @@ func (n *node) onTable(t fence.Table) {
 func (n *node) live(ctx context.Context, kube *rest.Config) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	n.loop.release = func(out *zone.Outbox, streams map[string]uint64) { n.release(work, out, streams) }
 	var running sync.WaitGroup
 	running.Go(func() { _ = n.session.Run(work) }) // a loss comes by Lost
 	running.Go(func() { n.regions.Run(work) })

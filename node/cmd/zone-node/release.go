@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/spatialcells/spatialcells/node/fence"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
-// release hands a step's outcome to the drivers, each of which compares the fence with the clock again before it writes.
-func (n *node) release(out *zone.Outbox, streams map[string]uint64) {
+// release hands a step's outcome to the drivers, each of which compares the fence with the clock again before it writes. What
+// they begin ends with ctx, which is the life of the node.
+func (n *node) release(ctx context.Context, out *zone.Outbox, streams map[string]uint64) {
 	for _, b := range out.Reliable {
 		if err := n.link.SendReliable(b.Session, b.Bytes); err != nil {
 			n.ticks.refused.Inc() // every protocol of the heart repeats what is not answered
@@ -29,6 +32,9 @@ func (n *node) release(out *zone.Outbox, streams map[string]uint64) {
 	for _, r := range out.Raise {
 		n.raise(r)
 	}
+	for _, r := range out.Commits {
+		n.handOver(ctx, r)
+	}
 	for _, r := range out.Chunks {
 		n.terrain.Request(r)
 	}
@@ -44,6 +50,21 @@ func (n *node) raise(r zone.RaiseRequest) {
 		defer cancel()
 		if _, err := n.regions.RaiseEpoch(ctx, r.Region, r.AtLeast); err != nil {
 			n.log.Warn("the epoch of a region could not be raised", "region", n.cfg.grid.RegionAt(r.Region), "error", err)
+		}
+	}()
+}
+
+// handOver hands the Lease of a region over, beside the loop, and tells what came of it once that is known for good. There are as
+// many at a time as the heart moves regions.
+func (n *node) handOver(ctx context.Context, r zone.CommitRequest) {
+	go func() {
+		err := n.regions.HandOver(ctx, r.Region, r.Epoch, r.To, r.Stage)
+		switch {
+		case err == nil || ctx.Err() != nil: // the table tells
+		case errors.Is(err, fence.ErrNotHeld):
+			n.log.Warn("a region was lost while it was handed over", "region", n.cfg.grid.RegionAt(r.Region), "error", err)
+		default:
+			n.mail.committed(zone.CommitAnswer{Region: r.Region, Stage: r.Stage, Kept: true, Reason: err.Error()})
 		}
 	}()
 }

@@ -40,6 +40,7 @@ type API struct {
 	// What the World and its children remember: the bound of all epochs and incarnations, the assignment, the pods.
 	highest  int32
 	declared []int
+	moving   []bool // regions that are to be where they are declared, also while another node holds them
 	pods     []pod
 
 	views     []*view
@@ -82,6 +83,8 @@ type Counters struct {
 	// WaitedOut: sessions taken from a silent holder by their node's next pod.
 	WaitedOut                              uint64
 	Taken, Inherited, Raised, UnknownTakes uint64
+	// Committed are regions that were handed over, Settled those that were not, after a write that was not answered.
+	Committed, Settled uint64
 
 	// Revoked: sessions that were silent; RevokedAtOnce: those whose pod had ended.
 	Revoked, RevokedAtOnce, Freed, Ordered, Redistributed uint64
@@ -125,7 +128,7 @@ func New(o Options) *API {
 	for region := range o.Grid.Regions() {
 		at := o.Grid.RegionAt(region)
 		a.names = append(a.names, v1alpha1.RegionLeaseName(o.World, int(at.Column), int(at.Row)))
-		a.declared = append(a.declared, o.Owner(region))
+		a.declared, a.moving = append(a.declared, o.Owner(region)), append(a.moving, false)
 		a.create(a.regionSlot(region), lease{transitions: 1, target: o.Owner(region)})
 	}
 	for range max(o.Operators, 1) {
@@ -219,6 +222,12 @@ func (a *API) Order(region, ordinal int) {
 	for _, o := range a.operators {
 		o.after(a.some(100*time.Millisecond), o.wake)
 	}
+}
+
+// Move assigns a region to another node for good: one that is held is ordered away from who holds it, as soon as that node lives.
+func (a *API) Move(region, ordinal int) {
+	a.moving[region] = true
+	a.Order(region, ordinal)
 }
 
 // Holder is the session that a region's Lease names, whether that is live or not, and its epoch; 0 if there is no Lease.

@@ -21,6 +21,8 @@ type lease struct {
 	transitions int32
 	// target is the node that a region is ordered for, nobody if none.
 	target int
+	// stage is what the holder was given a region with, if it came by a move.
+	stage string
 
 	created, renewed, acquired time.Duration
 	// revoked is the incarnation that the operator revoked last, at revokedAt.

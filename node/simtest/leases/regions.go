@@ -115,7 +115,7 @@ func (p *Process) snapshot() published {
 		}
 		row := partition.Row{Owner: partition.Owner{Epoch: uint64(l.transitions)}, Target: a.nodeName(l.target)}
 		if l.holder != "" && t.live[l.life.ordinal] == l.life.incarnation {
-			row.Session, row.Node = l.holder, a.nodeName(l.life.ordinal)
+			row.Session, row.Node, row.Stage = l.holder, a.nodeName(l.life.ordinal), l.stage
 		}
 		t.rows[i] = row
 	}
@@ -191,7 +191,7 @@ func (p *Process) takeAll() {
 
 // take mirrors fence.Regions.take: the outcome is what the API server shows next.
 func (p *Process) take(region int, l lease, what action) {
-	l.holder, l.life, l.transitions = p.session, p.me, l.transitions+1
+	l.holder, l.life, l.transitions, l.stage = p.session, p.me, l.transitions+1, ""
 	p.write(region, l, func(o outcome) {
 		p.settle(region, o)
 		switch {

@@ -198,7 +198,7 @@ func (o *operator) leadHighestEpoch(s *scene) {
 	}, func(lease, outcome) {})
 }
 
-// targets mirrors scene.targets: a held region stays, a free one waits for the node that the assignment names as long as
+// targets mirrors scene.targets: a held region stays, unless it is to move to a node that lives; a free one waits for the node that the assignment names as long as
 // that may come back, then goes to the heir it was promised, or to a new one.
 func (o *operator) targets(s *scene) []int {
 	want := slices.Clone(o.api.declared)
@@ -207,7 +207,9 @@ func (o *operator) targets(s *scene) []int {
 		switch t := s.tenureOf(l); {
 		case !l.exists():
 		case t == held:
-			want[region] = l.life.ordinal
+			if want[region] = l.life.ordinal; o.api.moving[region] && s.sessions[o.api.declared[region]].taken() {
+				want[region] = o.api.declared[region]
+			}
 		case o.doubtful(s, region):
 			want[region] = nobody
 		case o.expected(s, want[region]):

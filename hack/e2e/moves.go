@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// moves are the runs of the scenario of that name: a quarter of all regions changes its owner under 200 bots, each time with other
+// trouble in the middle of it.
+func moves(ctx context.Context, b *bench) error {
+	for _, amid := range []string{"", ":node", ":operator", ":api"} {
+		fault := "move" + amid + "@25s"
+		p, err := b.good(ctx, "moves"+strings.ReplaceAll(amid, ":", "-"), 6*time.Minute, "-duration", "100s", "-bots", "200", "-fault", fault)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(p.output(), fault+": as expected") {
+			return fmt.Errorf("the moves did not go as expected\n%s", tail(p.output(), 25))
+		}
+	}
+	return nil
+}
