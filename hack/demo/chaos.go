@@ -120,7 +120,7 @@ func (d *demo) wreck(ctx context.Context) error {
 	d.settle(ctx, c)
 	d.audit(ctx, c)
 	d.say("the bots log in again")
-	d.comeBack(ctx, c)
+	d.comeBack(ctx, c, c.Swarm.ViolationCount)
 	c.Seconds = time.Since(began).Seconds()
 	fmt.Fprint(d.out, c.String())
 	if err := writeJSON(d.json, c); err != nil {
@@ -328,9 +328,8 @@ func faultsOf(report []byte) string {
 
 func lastWords(s string) string { return s[max(0, len(s)-400):] }
 
-// comeBack logs all bots in again: each stands where it logged out and carries what it did.
-func (d *demo) comeBack(ctx context.Context, c *chaos) {
-	was := c.Swarm.ViolationCount
+// comeBack logs all bots in again: each stands where it logged out and carries what it did. There were so many violations before.
+func (d *demo) comeBack(ctx context.Context, c *chaos, was int) {
 	r := d.swarm.Return(ctx)
 	if r.ViolationCount > was {
 		c.fail("%d violations when the bots came back: %s", r.ViolationCount-was, r.Violations[len(r.Violations)-1])

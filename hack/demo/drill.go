@@ -106,7 +106,7 @@ func (r *drill) run(ctx context.Context, script func(context.Context) error) err
 	r.settle(ctx, r.chaos)
 	r.audit(ctx, r.chaos)
 	r.say("the bots log in again")
-	r.comeBack(ctx, r.chaos)
+	r.comeBack(ctx, r.chaos, r.Swarm.ViolationCount+r.pardoned)
 	r.Seconds = time.Since(began).Seconds()
 	return nil
 }

@@ -55,11 +55,13 @@ var (
 	everybody  = &death{name: "all nodes killed at once", victims: -1, silent: true, strike: (*drill).kill}
 )
 
-// failoverRounds is the script: 20 rounds of the five ways, then those that happen to more than one at once.
+// failoverRounds is the script: 20 rounds of the five ways, and those that happen to more than one at once. Two are killed
+// first: a container that has crashed before is started later and later, which is not the World's doing.
 var failoverRounds = []*death{
-	killed, deleted, stopped, deleted, killed, cutOff, deleted, killed, forced, deleted,
+	two, deleted, deleted,
+	killed, stopped, deleted, killed, cutOff, killed, forced, deleted,
 	killed, stopped, deleted, killed, cutOff, deleted, killed, stopped, cutOff, forced,
-	two, twoDeleted, unwatched, everybody,
+	twoDeleted, unwatched, everybody,
 }
 
 // outcome is what the rounds of one way showed, in seconds.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"github.com/spatialcells/spatialcells/api/wire"
 )
 
 // traffic is what a zone node sends.
@@ -20,7 +24,6 @@ type traffic string
 const (
 	toPeers   traffic = "frames to peers"
 	toPlayers traffic = "frames to players"
-	toStore   traffic = "bytes to the store"
 )
 
 // sent is a packet with bytes that its sender had not sent before.
@@ -32,10 +35,10 @@ type sent struct {
 
 // tap sees all packets that pods send, with the kernel's time, before any of them is dropped. Only bytes that are sent for the
 // first time count: what a process wrote before is sent again by the kernel, also while the process is stopped. What opens
-// a connection (TLS and WebSocket handshakes, WebSocket's own frames) says nothing of the world and does not count.
+// a connection and keeps it (handshakes, WebSocket's own frames, the answers to pings, the farewell) says nothing of the world
+// and does not count. What reaches the store is known from the store itself.
 type tap struct {
 	fd      int
-	pods    [2]byte
 	mu      sync.Mutex
 	packets []sent
 	flows   map[flow]uint32 // the end of what was sent
@@ -59,7 +62,7 @@ func openTap(ctx context.Context, a, b byte) (*tap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening to the network: %w", err)
 	}
-	t := &tap{fd: fd, pods: [2]byte{a, b}, flows: map[flow]uint32{}, done: make(chan struct{})}
+	t := &tap{fd: fd, flows: map[flow]uint32{}, done: make(chan struct{})}
 	if err := t.setUp(a, b); err != nil {
 		return nil, errors.Join(fmt.Errorf("listening to the network: %w", err), unix.Close(fd))
 	}
@@ -140,7 +143,7 @@ func (t *tap) note(at time.Time, b []byte) {
 	to, _ := netip.AddrFromSlice(b[16:20])
 	tcp := b[header:]
 	f := flow{netip.AddrPortFrom(from, binary.BigEndian.Uint16(tcp)), netip.AddrPortFrom(to, binary.BigEndian.Uint16(tcp[2:]))}
-	what := t.kind(f)
+	what := kind(f)
 	start := header + int(tcp[12]>>4)*4
 	if what == "" || total < start {
 		return
@@ -168,30 +171,50 @@ func (t *tap) note(at time.Time, b []byte) {
 	}
 }
 
-// kind tells what a flow is for; "": it does not matter. The second half of a connection through a Service, from its proxy
-// to another pod, repeats the first.
-func (t *tap) kind(f flow) traffic {
-	to := f.to.Addr().As4()
+// kind tells what a flow is for; "": it does not matter.
+func kind(f flow) traffic {
 	switch {
 	case f.from.Port() == portLink || f.to.Port() == portLink:
 		return toPeers
 	case f.from.Port() == portGateway:
 		return toPlayers
-	case f.to.Port() == portStore && [2]byte{to[0], to[1]} != t.pods:
-		return toStore
 	}
 	return ""
 }
 
 // greets tells whether a packet belongs to the opening of a connection, or to its upkeep.
 func greets(what traffic, payload []byte) bool {
-	switch first := payload[0]; what {
-	case toPeers: // TLS: change cipher spec, alert, handshake
-		return first == 20 || first == 21 || first == 22
-	case toPlayers: // "HTTP/1.1 ..."; WebSocket: close, ping, pong
-		return first == 'H' || first&0x8f >= 0x88
+	if what == toPeers { // TLS: change cipher spec, alert, handshake
+		return payload[0] == 20 || payload[0] == 21 || payload[0] == 22
 	}
-	return false
+	return payload[0] == 'H' || onlyUpkeep(payload) // "HTTP/1.1 ..."
+}
+
+// onlyUpkeep tells whether there is nothing in a packet to a player but whole WebSocket frames without a word of the world:
+// close, ping, pong, and of the gateway's own messages the answer to a ping and the farewell. Those are short.
+func onlyUpkeep(b []byte) bool {
+	for len(b) > 0 {
+		if len(b) < 2 || b[1] >= 126 || len(b) < 2+int(b[1]) {
+			return false
+		}
+		code, body := b[0]&15, b[2:2+int(b[1])]
+		if code < 8 && !saysNothing(body) {
+			return false
+		}
+		b = b[2+len(body):]
+	}
+	return true
+}
+
+// saysNothing tells whether messages of a gateway say nothing of the world.
+func saysNothing(body []byte) bool {
+	for r := bytes.NewReader(body); r.Len() > 0; {
+		env := &wire.ServerEnvelope{}
+		if err := protodelim.UnmarshalFrom(r, env); err != nil || env.GetPong() == nil && env.GetDisconnected() == nil {
+			return false
+		}
+	}
+	return len(body) > 0
 }
 
 // all returns what was seen, once the tap is closed.
