@@ -54,11 +54,11 @@ func crook(pid int) (*crooked, error) {
 	if err := awaitStopped(pid, gettime, gettime+8); err != nil {
 		return nil, err
 	}
-	var real [8]byte
-	if _, err := mem.ReadAt(real[:], pointer); err != nil {
+	var vdso [8]byte
+	if _, err := mem.ReadAt(vdso[:], pointer); err != nil {
 		return nil, fmt.Errorf("reading the memory of process %d: %w", pid, err)
 	}
-	if binary.LittleEndian.Uint64(real[:]) == 0 {
+	if binary.LittleEndian.Uint64(vdso[:]) == 0 {
 		return nil, errors.New("the program does not read the clock through the vDSO")
 	}
 	jump := append([]byte{0xe9}, rel32(gettime+5, shim+bootShim)...)
@@ -66,7 +66,7 @@ func crook(pid int) (*crooked, error) {
 		at int64
 		b  []byte
 	}{
-		{shim, shims(real)}, {gettime, jump}, {pointer, binary.LittleEndian.AppendUint64(nil, uint64(shim))},
+		{shim, shims(vdso)}, {gettime, jump}, {pointer, binary.LittleEndian.AppendUint64(nil, uint64(shim))},
 	} {
 		if _, err := mem.WriteAt(w.b, w.at); err != nil {
 			return nil, fmt.Errorf("writing the memory of process %d: %w", pid, err)
@@ -76,23 +76,23 @@ func crook(pid int) (*crooked, error) {
 }
 
 // shims are the instructions, followed by the address of the vDSO's function and the two offsets.
-func shims(real [8]byte) []byte {
+func shims(vdso [8]byte) []byte {
 	b := make([]byte, roomFor)
 	data := func(next int, word int) []byte { return rel32(int64(next), int64(dataAt+8*word)) }
 	wall := []byte{0x85, 0xff, 0x75, 18, 0x56}                    // test edi,edi; jnz others; push rsi
-	wall = append(append(wall, 0xff, 0x15), data(11, 0)...)       // call [real]
+	wall = append(append(wall, 0xff, 0x15), data(11, 0)...)       // call [vdso]
 	wall = append(wall, 0x5e)                                     // pop rsi
 	wall = append(append(wall, 0x48, 0x8b, 0x0d), data(19, 1)...) // mov rcx,[wall]
 	wall = append(wall, 0x48, 0x01, 0x0e, 0xc3)                   // add [rsi],rcx; ret
 	wall[3] = byte(len(wall) - 4)
 	others := len(wall)
-	wall = append(append(wall, 0xff, 0x25), data(others+6, 0)...) // others: jmp [real]
+	wall = append(append(wall, 0xff, 0x25), data(others+6, 0)...) // others: jmp [vdso]
 	copy(b, wall)
 	boot := []byte{0x89, 0xc7, 0x48, 0x89, 0xde, 0xb8, 0xe4, 0, 0, 0, 0x0f, 0x05}   // mov edi,eax; mov rsi,rbx; mov eax,228; syscall
 	boot = append(append(boot, 0x48, 0x8b, 0x0d), data(bootShim+len(boot)+7, 2)...) // mov rcx,[boot]
 	boot = append(boot, 0x48, 0x01, 0x0b, 0x31, 0xc0, 0x31, 0xdb, 0xc3)             // add [rbx],rcx; xor eax,eax; xor ebx,ebx; ret
 	copy(b[bootShim:], boot)
-	copy(b[dataAt:], real[:])
+	copy(b[dataAt:], vdso[:])
 	return b
 }
 

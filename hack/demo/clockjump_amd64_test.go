@@ -11,43 +11,13 @@ import (
 	"time"
 )
 
-// clocks prints its wall clock and its clock since boot, in seconds, ten times a second.
-const clocks = `package main
-
-import (
-	"fmt"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
-
-func main() {
-	for {
-		var boot unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
-			panic(err)
-		}
-		fmt.Println(time.Now().Unix(), boot.Sec)
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-`
-
 func TestEachClockOfARunningProcessJumpsByItself(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may write the memory of another process")
 	}
 	inRoot(t)
-	dir, err := os.MkdirTemp("hack/demo", "clocks-") // inside of the module, for what it imports
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	source, binary := filepath.Join(dir, "main.go"), filepath.Join(t.TempDir(), "clocks")
-	if err := os.WriteFile(source, []byte(clocks), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", binary, source)
+	binary := filepath.Join(t.TempDir(), "clocks")
+	build := exec.Command("go", "build", "-o", binary, "./hack/demo/testdata/clocks")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -26,7 +26,6 @@ type trial struct {
 }
 
 const (
-	anHour = time.Hour
 	// afterwards is how long a node is watched after what was done to it has ended.
 	afterwards = 3 * time.Second
 	// beforehand is how long a node acts in peace before, so that its silence shows something.
@@ -188,7 +187,7 @@ func (r *drill) jumpWall(ctx context.Context, n zoneNode) error {
 	if err != nil {
 		return err
 	}
-	for _, by := range []time.Duration{anHour, -anHour, 0} {
+	for _, by := range []time.Duration{time.Hour, -time.Hour, 0} {
 		if err := errors.Join(c.jumpWall(by), pause(ctx, r.leaseDuration())); err != nil {
 			return err
 		}
@@ -197,7 +196,7 @@ func (r *drill) jumpWall(ctx context.Context, n zoneNode) error {
 }
 
 // jumpBoot makes the clock since boot of a node jump ahead, as it does when a machine was suspended: the deadline has passed
-// at once.
+// at once. The API is out of reach for a moment, so that the node cannot renew at once, and thaw.
 func (r *drill) jumpBoot(ctx context.Context, n zoneNode) error {
 	c, err := r.crook(n)
 	if err != nil {
@@ -207,13 +206,13 @@ func (r *drill) jumpBoot(ctx context.Context, n zoneNode) error {
 	if err != nil {
 		return fmt.Errorf("the address of %s: %w", n.name, err)
 	}
-	if err := c.jumpBoot(anHour); err != nil {
-		return err
+	if err := errors.Join(r.cuts.cut(ctx, n.host(), r.cluster.APIPort()), c.jumpBoot(time.Hour)); err != nil {
+		return errors.Join(err, r.cuts.heal())
 	}
 	now := time.Now()
 	r.eyes.jumps[address] = append(r.eyes.jumps[address], now)
 	r.pardons = append(r.pardons, pardon{from: now, until: now.Add(recovery), kinds: strayTicks, through: n.name})
-	return nil
+	return errors.Join(pause(ctx, r.renewDeadline()/2), r.cuts.heal())
 }
 
 // setRight ends the process whose clock is wrong: the next one goes by the machine's again.
@@ -254,7 +253,7 @@ func (r *drill) judge(report *fenceReport, end time.Time) error {
 			s.count(kindStore, w.from, w.at)
 		}
 		for _, w := range leases {
-			if w.ofRegion() && w.done {
+			if w.ofRegion() { // whatever became of it
 				s.count(kindLease, w.from, w.received)
 			}
 		}
