@@ -65,6 +65,7 @@ type move struct {
 
 	frozen    []ecs.EntityID // at the cut
 	frozenAt  time.Duration
+	cutTick   int64
 	observers []*wire.MovedObserver
 }
 
@@ -287,7 +288,7 @@ func (s *sim) restless(r *region) string {
 func (s *sim) cut(r *region) {
 	m := r.move
 	at := s.grid.RegionAt(r.index)
-	m.frozen, m.frozenAt = s.homed(at), s.boot
+	m.frozen, m.frozenAt, m.cutTick = s.homed(at), s.boot, s.tick
 	part, last := &wire.MovePart{}, &wire.MoveCut{}
 	here := make(map[ecs.EntityID]bool, len(m.frozen))
 	for _, id := range m.frozen {
@@ -394,7 +395,7 @@ func (s *sim) abortMove(r *region, reason string) {
 	for _, id := range m.frozen {
 		if s.world.Alive(id) {
 			s.world.Frozen.Remove(id)
-			s.thawed(id, m.since)
+			s.thawed(id, m.cutTick)
 		}
 	}
 }
@@ -456,7 +457,7 @@ func (s *sim) gaveAway(id ecs.EntityID, r *region, epoch uint64) {
 	if s.durableEntity(id) {
 		s.outgoing.Begin(s.tick, o)
 	}
-	o.FrozenTick = m.since
+	o.FrozenTick = m.cutTick
 	s.signOff(m.to, id, a, o)
 	s.atEntity(HandoffAccepted, id, o.Epoch, m.to)
 	s.evict(id)
