@@ -171,10 +171,7 @@ func (e *Engine) Due() time.Duration { return e.due }
 // read takes the inbox in a fixed order: what is known of the world first, then what others say.
 func (e *Engine) read(in *Inbox) {
 	if in.Table != nil {
-		before := e.table
-		e.table = in.Table
-		e.sim.tableChanged()
-		e.gate.tableChanged(before)
+		e.setTable(e.sim.ahead(in.Table))
 	}
 	for _, p := range in.Peers {
 		e.peerEvent(p)
@@ -198,6 +195,13 @@ func (e *Engine) read(in *Inbox) {
 		e.gate.chunkAnswered(&in.Chunks[i])
 	}
 	e.drain()
+}
+
+func (e *Engine) setTable(t *partition.Table) {
+	before := e.table
+	e.table = t
+	e.sim.tableChanged()
+	e.gate.tableChanged(before)
 }
 
 // peer returns the entry of a session, making it if needed.

@@ -358,8 +358,8 @@ func (s *sim) moveAnswered(from string, a *wire.MoveAnswer) {
 		return
 	}
 	if r.move.phase == moveCommitting {
-		if a.Code == wire.MoveAnswer_CODE_ACTIVATED { // it has seen the Lease, which may take long to be shown here
-			s.movedAway(r, a.RegionEpoch)
+		if a.Code == wire.MoveAnswer_CODE_ACTIVATED {
+			s.foresee(r, a.RegionEpoch)
 		}
 		return
 	}
@@ -419,7 +419,26 @@ func (s *sim) movedAway(r *region, epoch uint64) {
 		s.nodes.Remove(b.to, b.chunk)
 	}
 	r.move, s.regions[r.index] = nil, nil
-	s.stages.gone[r.index] = epoch
+}
+
+// foresee: the new owner of a region has seen the Lease, which may take long to be shown here.
+func (s *sim) foresee(r *region, epoch uint64) {
+	row := partition.Row{Owner: partition.Owner{Session: r.move.to, Node: r.move.node, Epoch: epoch}, Target: r.move.node, Stage: r.move.stage}
+	s.stages.foreseen[r.index] = row
+	s.setTable(s.table.With(partition.Change{Region: r.index, Row: row}))
+}
+
+// ahead is a table with what is known already and the table does not show yet.
+func (s *sim) ahead(t *partition.Table) *partition.Table {
+	var changes []partition.Change
+	for index, row := range s.stages.foreseen {
+		if t.At(index).Epoch >= row.Epoch {
+			delete(s.stages.foreseen, index)
+			continue
+		}
+		changes = append(changes, partition.Change{Region: index, Row: row})
+	}
+	return t.With(changes...)
 }
 
 // observeAgain lets those who observed the region at the cut hear of its end here, also where they have asked its new owner

@@ -18,7 +18,6 @@ func (s *sim) tableChanged() {
 		held := s.table.At(i)
 		mine, r := held.Session == s.self, s.regions[i]
 		switch {
-		case mine && r == nil && held.Epoch < s.stages.gone[i]: // the table is behind
 		case mine && r == nil && s.unfold(i, held.Epoch, s.table.Row(i).Stage):
 		case mine && r == nil:
 			s.recover(i, held.Epoch)
