@@ -31,6 +31,8 @@ type Config struct {
 	Node        string
 	Ordinal     int
 	Incarnation int32
+	// NotBefore is the Unix time in milliseconds up to which earlier lives of the node can have made ids; 0: there was none.
+	NotBefore int64
 	// Probe is told of each transition of a protocol, from within Step; it may be nil.
 	Probe func(Happened)
 }

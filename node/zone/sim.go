@@ -121,6 +121,7 @@ func newSim(e *Engine) (*sim, error) {
 	if s.ids, err = ecs.NewIDSource(e.cfg.Ordinal, e.cfg.Incarnation); err != nil {
 		return nil, err
 	}
+	s.ids.NotBefore(e.cfg.NotBefore)
 	return s, s.world.Check()
 }
 
