@@ -156,10 +156,10 @@ func TestTheLargestWorldConvergesAndThenCostsNoWrite(t *testing.T) {
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
 	b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
 	b.awaitCondition(v1alpha1.ConditionNodesUpToDate, metav1.ConditionTrue, v1alpha1.ReasonUpToDate)
-	if took := time.Since(began); took > 60*time.Second {
+	took := time.Since(began)
+	t.Logf("it took %s, race detector %v", took, raceDetector)
+	if took > 60*time.Second && !raceDetector { // which makes everything several times as slow; .ci/run has it without
 		t.Errorf("it took %s", took)
-	} else {
-		t.Logf("it took %s", took)
 	}
 	b.settled()
 	b.quiet(60 * time.Second)
