@@ -37,7 +37,7 @@ e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes a
 
 .PHONY: e2e-moves
 e2e-moves: ## 64 of 256 regions move among four nodes under 200 bots; then again with a node, the operator, the API server in trouble
-	go run ./hack/e2e -run '^moves$$'
+	go run ./hack/e2e -run '^(moves|crowd)$$'
 
 .PHONY: chaos
 chaos: ## bots that handle items while nodes and store are killed; then the store is audited (DURATION=5m BOTS=200 JSON=file)

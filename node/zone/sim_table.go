@@ -50,7 +50,7 @@ func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != p
 
 func (s *sim) newRegion(index int, epoch uint64) *region {
 	r := &region{
-		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]string{},
+		index: index, epoch: epoch, began: s.tick, beganAt: s.boot, elsewhere: map[ecs.EntityID]string{},
 		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
 	}
 	s.regions[index] = r
