@@ -24,7 +24,9 @@ test: ## everything that proves it short of a cluster: unit, simulated cluster, 
 	@[ -n "$(RACE)" ] || echo "test: no C compiler found, so the race detector is off; install gcc to have it on"
 	@echo "test: Kubernetes binaries for the API tests (built once, about 14 minutes on 2 cores, when they cannot be downloaded)"
 	@assets="$$(go run ./hack/assets)" && echo "test: unit, simulated cluster and API tests" && \
-		KUBEBUILDER_ASSETS="$$assets" go test $(RACE) -timeout $(TEST_TIMEOUT) ./...
+		KUBEBUILDER_ASSETS="$$assets" go test $(RACE) -timeout $(TEST_TIMEOUT) ./... && \
+		echo "test: the largest World, alone, for it is about time" && \
+		KUBEBUILDER_ASSETS="$$assets" go test -timeout $(TEST_TIMEOUT) ./controllers -run '^TestTheLargestWorld'
 
 .PHONY: test-fast
 test-fast: ## unit and simulated cluster only: no Kubernetes
