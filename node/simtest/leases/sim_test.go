@@ -239,11 +239,15 @@ func (s *sim) trouble() {
 	case 7:
 		s.delete()
 	case 8:
-		if s.rand.IntN(2) == 0 { // what becomes of the commits is not told
+		if s.rand.IntN(2) == 0 {
+			s.Order(s.rand.IntN(s.options.Grid.Regions()), ordinal)
+			break
+		}
+		if s.rand.IntN(3) > 0 { // what becomes of the commits is not told
 			s.SetWeather(Weather{Stuck: 0.5, Mute: 0.2, Refuse409: 0.2})
 			s.tl.After(s.some(10*time.Second), func() { s.SetWeather(Weather{}) })
 		}
-		for range 3 {
+		for range 6 {
 			s.Move(s.rand.IntN(s.options.Grid.Regions()), ordinal)
 		}
 	case 9:
