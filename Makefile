@@ -24,7 +24,9 @@ test: ## everything that proves it short of a cluster: unit, simulated cluster, 
 	@[ -n "$(RACE)" ] || echo "test: no C compiler found, so the race detector is off; install gcc to have it on"
 	@echo "test: Kubernetes binaries for the API tests (built once, about 14 minutes on 2 cores, when they cannot be downloaded)"
 	@assets="$$(go run ./hack/assets)" && echo "test: unit, simulated cluster and API tests" && \
-		KUBEBUILDER_ASSETS="$$assets" go test $(RACE) -timeout $(TEST_TIMEOUT) ./...
+		KUBEBUILDER_ASSETS="$$assets" go test $(RACE) -timeout $(TEST_TIMEOUT) ./... && \
+		echo "test: the largest World, alone, for it is about time" && \
+		KUBEBUILDER_ASSETS="$$assets" go test -timeout $(TEST_TIMEOUT) ./controllers -run '^TestTheLargestWorld'
 
 .PHONY: test-fast
 test-fast: ## unit and simulated cluster only: no Kubernetes
@@ -37,7 +39,7 @@ e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes a
 
 .PHONY: e2e-moves
 e2e-moves: ## 64 of 256 regions move among four nodes under 200 bots; then again with a node, the operator, the API server in trouble
-	go run ./hack/e2e -run '^moves$$'
+	go run ./hack/e2e -run '^(moves|crowd)$$'
 
 .PHONY: e2e-failover
 e2e-failover: ## nodes end in every way, 20 rounds and more: how long do their regions stand still? Nothing may be lost (root, 5 minutes)

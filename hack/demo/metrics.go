@@ -24,6 +24,8 @@ const (
 	metricCrossing = "spatialcells_zone_crossings_total"
 	metricGap      = "spatialcells_zone_handoff_gap_seconds"
 	metricCut      = "spatialcells_zone_region_cut_seconds"
+	metricRecovery = "spatialcells_zone_region_recovery_seconds"
+	metricEntities = "spatialcells_zone_entities"
 	metricMoves    = "spatialcells_zone_region_moves_total"
 	metricTick     = "spatialcells_zone_tick_seconds"
 
@@ -191,6 +193,13 @@ func (w *watch) note(node string, r reading) {
 	}
 	w.last[node], w.at[node] = r, time.Now()
 	w.most[node] = max(w.most[node], r.gauges[metricPlayers])
+}
+
+// gauge is what a node said last.
+func (w *watch) gauge(node, name string) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last[node].gauges[name]
 }
 
 // ticks is how many steps each node's present life has made, as far as it said.

@@ -7,6 +7,18 @@ import (
 	"time"
 )
 
+// crowd recovers and moves a region with two thousand entities.
+func crowd(ctx context.Context, b *bench) error {
+	p, err := b.good(ctx, "crowd", 5*time.Minute, "-duration", "90s", "-bots", "40", "-handoffs", "10", "-fault", "crowd@20s")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(p.output(), "crowd@20s: as expected") {
+		return fmt.Errorf("the crowd did not get where it should be in time\n%s", tail(p.output(), 25))
+	}
+	return nil
+}
+
 // moves are the runs of the scenario of that name: a quarter of all regions changes its owner under 200 bots, each time with other
 // trouble in the middle of it.
 func moves(ctx context.Context, b *bench) error {

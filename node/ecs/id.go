@@ -36,10 +36,9 @@ func (id EntityID) Sequence() int { return int(id & maxSequence) }
 func (id EntityID) String() string { return strconv.FormatUint(uint64(id), 10) }
 
 // IDSource makes the ids of one node life. Neighbouring lives have different shards, so a life never repeats an id of one
-// before it even if its clock is behind. A shard comes again after 16 incarnations, each of which takes a second at least,
-// also those whose taking was not answered and that nobody lived; and perhaps sooner if the session Lease was lost, as the
-// numbers then go on far above: but not before the lost session's deadline is over, by 5 s if clocks run right. A clock may
-// be so far behind. It is not safe for concurrent use.
+// before it even if its clock is behind. A shard comes again after 16 incarnations, or sooner if the session Lease was lost, as the
+// numbers then go on far above. Therefore a life begins above what the ones before it can have used: see NotBefore. It is not safe
+// for concurrent use.
 type IDSource struct {
 	shard    EntityID
 	millis   int64 // of the last id, since IDEpochMillis; -1 before the first
@@ -56,6 +55,14 @@ func NewIDSource(ordinal int, incarnation int32) (*IDSource, error) {
 	}
 	shard := ordinal*incarnationsPerShard + int(incarnation%incarnationsPerShard)
 	return &IDSource{shard: EntityID(shard), millis: -1}, nil
+}
+
+// NotBefore makes all ids later than a time in Unix milliseconds, whatever the clock says: the last at which an earlier life of the
+// node can have made one.
+func (s *IDSource) NotBefore(unixMillis int64) {
+	if millis := unixMillis - IDEpochMillis; millis > s.millis && millis < maxMillis {
+		s.millis, s.sequence = millis, maxSequence
+	}
 }
 
 // Next returns an id that this source never returned before, larger than all of them. nowMillis is the wall clock in Unix

@@ -135,10 +135,14 @@ func durationOf(lease *coordinationv1.Lease) time.Duration {
 }
 
 // rewritten returns a copy of a Lease that came from the API, with the given holder and transitions and the time of the
-// change. The times are for people only, nothing compares them. A stage belongs to the holder that was given it.
+// change. The times are for people; they never go back, so that a next life knows from when on the ids of those before it are not in
+// use (Session.NotBefore). A stage belongs to the holder that was given it.
 func rewritten(lease *coordinationv1.Lease, holder string, transitions int32) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	now := metav1.NowMicro()
+	if before := lease.Spec.RenewTime; before != nil && now.Before(before) {
+		now = *before
+	}
 	next.Spec.RenewTime = &now
 	if holder != holderOf(lease) || transitions != transitionsOf(lease) {
 		next.Spec.AcquireTime = &now

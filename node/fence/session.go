@@ -34,6 +34,7 @@ type Session struct {
 	watchdog *watchdog
 	tenure   tenure
 	first    *coordinationv1.Lease // as it was acquired
+	before   time.Time             // no life before this one acted later, by its own wall clock
 
 	// fenced is true from when somebody noticed that the deadline passed until the next renewal. It is for logs and metrics
 	// only; decisions compare the deadline.
@@ -87,6 +88,10 @@ func (s *Session) Deadline() *Deadline { return &s.deadline }
 
 // LeaseMargin returns the time left at the boot-time reading now, 0 when the node is frozen.
 func (s *Session) LeaseMargin(now time.Duration) time.Duration { return max(s.deadline.At()-now, 0) }
+
+// NotBefore is the latest wall time at which a life of the node before this one can have acted, by the clocks that wrote its Lease: its
+// last renewal, and the lease's duration. Zero if there was none.
+func (s *Session) NotBefore() time.Time { return s.before }
 
 // LastRenewal is how long the last attempt to renew took, answered or not; 0 before the first.
 func (s *Session) LastRenewal() time.Duration { return time.Duration(s.took.Load()) }
@@ -151,6 +156,9 @@ func (s *Session) tryAcquire(ctx context.Context, a *acquisition) (taken bool, w
 		return false, "taking the session lease failed", fmt.Sprintf("%s, but outcome %s: %v", step.reason, classify(err), err)
 	}
 	s.tenure = tenure{uid: got.UID, holder: a.holder, incarnation: transitionsOf(got)}
+	if lease.Spec.RenewTime != nil {
+		s.before = lease.Spec.RenewTime.Add(max(s.cfg.LeaseDuration, durationOf(lease)))
+	}
 	s.first, s.renewal = got, renewal{tenure: s.tenure, lease: got}
 	s.nextAt = start + s.cfg.RenewPeriod
 	s.deadline.extend(start + s.cfg.RenewDeadline)

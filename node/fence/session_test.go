@@ -14,6 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -462,5 +463,26 @@ func TestNodeWithoutABoundTokenRefusesToStart(t *testing.T) {
 		if _, err := Acquire(t.Context(), clients, cfg); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// The wall clock of the machine went back, or the pod came up on another one: the next life knows until when the one before acted.
+func TestANextLifeBeginsAboveTheTimeOfTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		lease := held(sessionLease(1), "genesis-zone-1_1", 4)
+		renewed := metav1.NewMicroTime(time.Now().Add(time.Hour))
+		lease.Spec.RenewTime = &renewed
+		api.create(lease)
+		r := start(t, dial(api), nil)
+		if first := renewed.Add(15 * time.Second); r.NotBefore().Before(first) {
+			t.Errorf("begins at %v, the life before may have acted until %v", r.NotBefore(), first)
+		}
+		after(10 * time.Second)
+		got, err := api.get(zone1)
+		if err != nil || got.Spec.RenewTime.Before(&renewed) {
+			t.Errorf("renewed at %v, before %v: %v", got.Spec.RenewTime, renewed, err)
+		}
+		r.stop()
 	})
 }

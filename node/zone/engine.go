@@ -31,6 +31,8 @@ type Config struct {
 	Node        string
 	Ordinal     int
 	Incarnation int32
+	// NotBefore is the Unix time in milliseconds up to which earlier lives of the node can have made ids; 0: there was none.
+	NotBefore int64
 	// Probe is told of each transition of a protocol, from within Step; it may be nil.
 	Probe func(Happened)
 }
@@ -171,10 +173,7 @@ func (e *Engine) Due() time.Duration { return e.due }
 // read takes the inbox in a fixed order: what is known of the world first, then what others say.
 func (e *Engine) read(in *Inbox) {
 	if in.Table != nil {
-		before := e.table
-		e.table = in.Table
-		e.sim.tableChanged()
-		e.gate.tableChanged(before)
+		e.setTable(e.sim.ahead(in.Table))
 	}
 	for _, p := range in.Peers {
 		e.peerEvent(p)
@@ -198,6 +197,13 @@ func (e *Engine) read(in *Inbox) {
 		e.gate.chunkAnswered(&in.Chunks[i])
 	}
 	e.drain()
+}
+
+func (e *Engine) setTable(t *partition.Table) {
+	before := e.table
+	e.table = t
+	e.sim.tableChanged()
+	e.gate.tableChanged(before)
 }
 
 // peer returns the entry of a session, making it if needed.

@@ -102,7 +102,7 @@ func newSim(e *Engine) (*sim, error) {
 	s := &sim{
 		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
 		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()),
-		stages: stages{by: map[int]*stagedRegion{}, guests: map[burst]bool{}, gone: map[int]uint64{}},
+		stages: stages{by: map[int]*stagedRegion{}, guests: map[burst]bool{}, foreseen: map[int]partition.Row{}},
 	}
 	s.game = game.New(s.world, e.grid, s)
 	s.encoder = game.NewEncoder(s.game)
@@ -121,6 +121,7 @@ func newSim(e *Engine) (*sim, error) {
 	if s.ids, err = ecs.NewIDSource(e.cfg.Ordinal, e.cfg.Incarnation); err != nil {
 		return nil, err
 	}
+	s.ids.NotBefore(e.cfg.NotBefore)
 	return s, s.world.Check()
 }
 

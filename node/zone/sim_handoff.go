@@ -352,6 +352,17 @@ func (s *sim) thaw(id ecs.EntityID, o *handoff.Outgoing, reason string) {
 		time.Duration(handoff.BackOffTicks)*TickDuration)
 }
 
+// frozenSince is the tick since which an entity stands frozen, on its way by itself or with its region.
+func (s *sim) frozenSince(id ecs.EntityID) (tick int64, frozen bool) {
+	if o := s.outgoing.Get(id); o != nil {
+		return o.FrozenTick, true
+	}
+	if s.still(id) {
+		return s.regions[s.grid.RegionIndex(s.authority.Get(id).home)].move.cutTick, true
+	}
+	return 0, false
+}
+
 // thawed tells observers where an entity really is that stood frozen for long, since a tick.
 func (s *sim) thawed(id ecs.EntityID, since int64) {
 	st := s.queue(id)

@@ -65,6 +65,7 @@ type move struct {
 
 	frozen    []ecs.EntityID // at the cut
 	frozenAt  time.Duration
+	cutTick   int64
 	observers []*wire.MovedObserver
 }
 
@@ -287,7 +288,7 @@ func (s *sim) restless(r *region) string {
 func (s *sim) cut(r *region) {
 	m := r.move
 	at := s.grid.RegionAt(r.index)
-	m.frozen, m.frozenAt = s.homed(at), s.boot
+	m.frozen, m.frozenAt, m.cutTick = s.homed(at), s.boot, s.tick
 	part, last := &wire.MovePart{}, &wire.MoveCut{}
 	here := make(map[ecs.EntityID]bool, len(m.frozen))
 	for _, id := range m.frozen {
@@ -357,8 +358,8 @@ func (s *sim) moveAnswered(from string, a *wire.MoveAnswer) {
 		return
 	}
 	if r.move.phase == moveCommitting {
-		if a.Code == wire.MoveAnswer_CODE_ACTIVATED { // it has seen the Lease, which may take long to be shown here
-			s.movedAway(r, a.RegionEpoch)
+		if a.Code == wire.MoveAnswer_CODE_ACTIVATED {
+			s.foresee(r, a.RegionEpoch)
 		}
 		return
 	}
@@ -394,7 +395,7 @@ func (s *sim) abortMove(r *region, reason string) {
 	for _, id := range m.frozen {
 		if s.world.Alive(id) {
 			s.world.Frozen.Remove(id)
-			s.thawed(id, m.since)
+			s.thawed(id, m.cutTick)
 		}
 	}
 }
@@ -418,7 +419,26 @@ func (s *sim) movedAway(r *region, epoch uint64) {
 		s.nodes.Remove(b.to, b.chunk)
 	}
 	r.move, s.regions[r.index] = nil, nil
-	s.stages.gone[r.index] = epoch
+}
+
+// foresee: the new owner of a region has seen the Lease, which may take long to be shown here.
+func (s *sim) foresee(r *region, epoch uint64) {
+	row := partition.Row{Owner: partition.Owner{Session: r.move.to, Node: r.move.node, Epoch: epoch}, Target: r.move.node, Stage: r.move.stage}
+	s.stages.foreseen[r.index] = row
+	s.setTable(s.table.With(partition.Change{Region: r.index, Row: row}))
+}
+
+// ahead is a table with what is known already and the table does not show yet.
+func (s *sim) ahead(t *partition.Table) *partition.Table {
+	var changes []partition.Change
+	for index, row := range s.stages.foreseen {
+		if t.At(index).Epoch >= row.Epoch {
+			delete(s.stages.foreseen, index)
+			continue
+		}
+		changes = append(changes, partition.Change{Region: index, Row: row})
+	}
+	return t.With(changes...)
 }
 
 // observeAgain lets those who observed the region at the cut hear of its end here, also where they have asked its new owner
@@ -456,7 +476,7 @@ func (s *sim) gaveAway(id ecs.EntityID, r *region, epoch uint64) {
 	if s.durableEntity(id) {
 		s.outgoing.Begin(s.tick, o)
 	}
-	o.FrozenTick = m.since
+	o.FrozenTick = m.cutTick
 	s.signOff(m.to, id, a, o)
 	s.atEntity(HandoffAccepted, id, o.Epoch, m.to)
 	s.evict(id)

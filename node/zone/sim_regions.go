@@ -3,6 +3,7 @@ package zone
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -42,6 +43,7 @@ type region struct {
 	elsewhere map[ecs.EntityID]string // who has it, by their answers
 	claims    int                     // records being claimed
 	began     int64
+	beganAt   time.Duration // boot time
 	asked     int64
 	reported  bool
 
@@ -317,6 +319,10 @@ func (s *sim) orphan(id ecs.EntityID) {
 // activate begins to act for the region. Those who wait for it are answered; those who observed it before ask again.
 func (s *sim) activate(r *region) {
 	r.active, r.elsewhere, r.gaveUp = true, nil, s.tick+expectTicks
+	if n := len(s.homed(s.grid.RegionAt(r.index))); n > 0 {
+		s.stats.phase(PhaseRecovery, s.boot-r.beganAt)
+		s.note("region %v is recovered with %d entities after %v", s.grid.RegionAt(r.index), n, (s.boot - r.beganAt).Round(time.Millisecond))
+	}
 	s.atRegion(RecoveryActivated, r.index, "")
 	s.adoptGround(r, r.ground.Contents)
 	s.again(r)

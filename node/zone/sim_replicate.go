@@ -316,8 +316,8 @@ func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
 	a := s.authority.Get(id)
 	f := s.header(id, a)
 	f.Kind = wire.EntityFrame_KIND_SNAPSHOT
-	if o := s.outgoing.Get(id); o != nil { // observers have walked on what stands frozen
-		f.Reset = s.tick-o.FrozenTick > jumpTicks
+	if since, frozen := s.frozenSince(id); frozen { // observers have walked on what stands frozen
+		f.Reset = s.tick-since > jumpTicks
 	}
 	s.components = s.components[:0]
 	s.appendPublic(id, ^uint16(0))

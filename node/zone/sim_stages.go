@@ -10,6 +10,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/partition"
 )
 
 // A region that moves, at the node that it is ordered to. What comes of it is staged beside the world, and becomes part of it when
@@ -31,8 +32,8 @@ type stages struct {
 	by        map[int]*stagedRegion
 	made      uint64 // stages named by this node
 	inherited []inherited
-	guests    map[burst]bool // of those: who has not asked by itself yet
-	gone      map[int]uint64 // the epoch at which a region went to another node: an older table does not bring it back
+	guests    map[burst]bool        // of those: who has not asked by itself yet
+	foreseen  map[int]partition.Row // regions that went to another node, which has said so before the table did
 }
 
 // stagedRegion is one of them.

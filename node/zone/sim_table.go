@@ -18,7 +18,6 @@ func (s *sim) tableChanged() {
 		held := s.table.At(i)
 		mine, r := held.Session == s.self, s.regions[i]
 		switch {
-		case mine && r == nil && held.Epoch < s.stages.gone[i]: // the table is behind
 		case mine && r == nil && s.unfold(i, held.Epoch, s.table.Row(i).Stage):
 		case mine && r == nil:
 			s.recover(i, held.Epoch)
@@ -51,7 +50,7 @@ func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != p
 
 func (s *sim) newRegion(index int, epoch uint64) *region {
 	r := &region{
-		index: index, epoch: epoch, began: s.tick, elsewhere: map[ecs.EntityID]string{},
+		index: index, epoch: epoch, began: s.tick, beganAt: s.boot, elsewhere: map[ecs.EntityID]string{},
 		creating: map[uint64]bool{}, waking: map[ecs.EntityID]bool{}, missed: map[ecs.EntityID]absence{},
 	}
 	s.regions[index] = r

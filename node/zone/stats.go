@@ -68,16 +68,18 @@ const (
 	PhaseDurable
 	// PhaseCut is how long a region stood still that moved away: from its freeze until the table named its new owner.
 	PhaseCut
+	// PhaseRecovery is how long the recovery of a region took that has anything in it: from its beginning until the region is active.
+	PhaseRecovery
 	phases
 )
 
-var phaseNames = [phases]string{PhaseGap: "gap", PhaseClaim: "claim", PhaseDurable: "durable", PhaseCut: "cut"}
+var phaseNames = [phases]string{PhaseGap: "gap", PhaseClaim: "claim", PhaseDurable: "durable", PhaseCut: "cut", PhaseRecovery: "recovery"}
 
 // String names the phase in metrics.
 func (p Phase) String() string { return phaseNames[p] }
 
 // Phases lists them.
-func Phases() []Phase { return []Phase{PhaseGap, PhaseClaim, PhaseDurable, PhaseCut} }
+func Phases() []Phase { return []Phase{PhaseGap, PhaseClaim, PhaseDurable, PhaseCut, PhaseRecovery} }
 
 func (s *Stats) phase(p Phase, d time.Duration) {
 	s.Phases[p][min(max(int(d/GapBucket), 0), GapBuckets-1)]++

@@ -115,6 +115,9 @@ var gapDesc = prometheus.NewDesc("spatialcells_zone_handoff_gap_seconds",
 var cutDesc = prometheus.NewDesc("spatialcells_zone_region_cut_seconds",
 	"Time in which nobody simulated a region on its way to another node: from its freeze until its new owner was known here to act, an upper bound.", nil, nil)
 
+var recoveryDesc = prometheus.NewDesc("spatialcells_zone_region_recovery_seconds",
+	"Time from the beginning of a recovery until the region is simulated, of regions with something in them.", nil, nil)
+
 var phaseDesc = prometheus.NewDesc("spatialcells_zone_handoff_phase_seconds",
 	"Phases of a handoff after the gap: claim, at the new owner until the store has the entity as its own; durable, at the old owner from Accept until it forgets it.",
 	[]string{"phase"}, nil)
@@ -123,6 +126,7 @@ var phaseDesc = prometheus.NewDesc("spatialcells_zone_handoff_phase_seconds",
 func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- gapDesc
 	ch <- cutDesc
+	ch <- recoveryDesc
 	ch <- phaseDesc
 }
 
@@ -137,6 +141,7 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- histogram(gapDesc, &snap.stats.Phases[zone.PhaseGap], func(int) bool { return true })
 	ch <- histogram(cutDesc, &snap.stats.Phases[zone.PhaseCut], func(int) bool { return true })
+	ch <- histogram(recoveryDesc, &snap.stats.Phases[zone.PhaseRecovery], func(int) bool { return true })
 	for _, p := range []zone.Phase{zone.PhaseClaim, zone.PhaseDurable} {
 		ch <- histogram(phaseDesc, &snap.stats.Phases[p], coarse, p.String())
 	}

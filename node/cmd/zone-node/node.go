@@ -146,6 +146,7 @@ func (n *node) assemble(ctx context.Context, identity link.Identity) error {
 	}
 	if n.engine, err = zone.New(zone.Config{
 		Grid: n.cfg.grid, Session: n.session.Session(), Node: n.cfg.podName, Ordinal: n.cfg.ordinal, Incarnation: n.session.Incarnation(),
+		NotBefore: n.session.NotBefore().UnixMilli(),
 	}); err != nil {
 		return err
 	}
