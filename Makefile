@@ -41,6 +41,16 @@ e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes a
 e2e-moves: ## 64 of 256 regions move among four nodes under 200 bots; then again with a node, the operator, the API server in trouble
 	go run ./hack/e2e -run '^(moves|crowd)$$'
 
+.PHONY: e2e-failover
+e2e-failover: ## nodes end in every way, 20 rounds and more: how long do their regions stand still? Nothing may be lost (root, 5 minutes)
+	hack/e2e/packages.sh redis-server:redis-server nft:nftables
+	go run ./hack/e2e -run '^failover$$'
+
+.PHONY: e2e-fence
+e2e-fence: ## nodes are stopped, cut off and misled about the time: from outside, no fenced one may be seen to act (root, 4 minutes)
+	hack/e2e/packages.sh redis-server:redis-server nft:nftables
+	go run ./hack/e2e -run '^fence$$'
+
 .PHONY: chaos
 chaos: ## bots that handle items while nodes and store are killed; then the store is audited (DURATION=5m BOTS=200 JSON=file)
 	DURATION="$${DURATION:-5m}" BOTS="$${BOTS:-200}" go run ./hack/demo -chaos

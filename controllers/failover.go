@@ -31,7 +31,7 @@ func (r *WorldReconciler) revokeSilentSessions(ctx context.Context, s *scene) er
 		unchanged := s.memory.sessions.Unchanged(ordinal)
 		var why string
 		switch {
-		case provenDead(s.pods[ordinal], lease):
+		case provenDead(s.pods[ordinal], lease) || provenDead(r.endings.of(holderOf(lease)), lease):
 			why = "its pod has ended"
 		case unchanged >= s.patience(lease) && standsIn(lease):
 			why = fmt.Sprintf("its lease was lost %s ago, and its node acts no longer", unchanged.Round(time.Second))

@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -111,6 +112,53 @@ func TestAnEndedPodIsRevokedAtOnce(t *testing.T) {
 		t.Errorf("revoked %s after the last renewal, though the pod had ended", waited)
 	}
 	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+}
+
+func TestADeletedPodIsRevokedAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.mortal(4, 4, 2))
+	b.nodes.halt()
+	renewed := b.nodes.freeze("genesis-zone-0")
+	pod := &corev1.Pod{}
+	b.exists(pod, "genesis-zone-0")
+	ctx := context.Background()
+	pod.Finalizers = []string{"example.com/grace"} // pods without a machine have none of their own
+	if err := errors.Join(b.client.Update(ctx, pod), b.client.Delete(ctx, pod)); err != nil {
+		t.Fatal(err)
+	}
+	b.exists(pod, "genesis-zone-0")
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "Error", StartedAt: metav1.Now(), FinishedAt: metav1.NewTime(time.Now().Add(time.Second)),
+	}}
+	// A kubelet reports the end and removes the pod at once.
+	if err := b.client.Status().Update(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Finalizers = nil
+	if err := b.client.Update(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitRevoked("genesis-zone-0")
+	if waited := b.lease("genesis-zone-0").Spec.RenewTime.Sub(renewed); waited >= leaseDuration {
+		t.Errorf("revoked %s after the last renewal, though the pod had ended", waited)
+	}
+	b.awaitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonServing)
+}
+
+func TestAPodThatIsForgottenByForceProvesNothing(t *testing.T) {
+	b := newBench(t)
+	b.apply(b.mortal(4, 4, 2))
+	b.nodes.halt()
+	renewed := b.nodes.freeze("genesis-zone-0")
+	pod := &corev1.Pod{}
+	b.exists(pod, "genesis-zone-0")
+	if err := b.client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitRevoked("genesis-zone-0")
+	if waited := b.lease("genesis-zone-0").Spec.RenewTime.Sub(renewed); waited < leaseDuration {
+		t.Errorf("revoked %s after the last renewal, though nobody knows whether the process has ended", waited)
+	}
 }
 
 func TestANewOperatorWatchesForAFullDurationBeforeItRevokes(t *testing.T) {

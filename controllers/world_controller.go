@@ -62,6 +62,7 @@ type WorldReconciler struct {
 	mu       sync.Mutex
 	memories map[types.NamespacedName]*memory
 	looks    storeLooks
+	endings  endings
 }
 
 // Reconcile brings one World one step nearer to its spec.
@@ -130,7 +131,7 @@ func (r *WorldReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&v1alpha1.ZoneNode{}, byWorld, builder.WithPredicates(zoneNodeMatters)).
 		Watches(&coordinationv1.Lease{}, byWorld, builder.WithPredicates(leaseMatters)).
-		Watches(&corev1.Pod{}, byWorld, builder.WithPredicates(podMatters)).
+		Watches(&corev1.Pod{}, keepsEndings{byWorld, &r.endings}, builder.WithPredicates(podMatters)).
 		WatchesRawSource(source.Channel(r.looks.found, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries()}).
 		Complete(r)

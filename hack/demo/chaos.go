@@ -114,10 +114,13 @@ func (d *demo) wreck(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if len(c.StoreKills) < 2 {
+		c.fail("the store came back %d times of 2", len(c.StoreKills))
+	}
 	d.settle(ctx, c)
 	d.audit(ctx, c)
 	d.say("the bots log in again")
-	d.comeBack(ctx, c)
+	d.comeBack(ctx, c, c.Swarm.ViolationCount)
 	c.Seconds = time.Since(began).Seconds()
 	fmt.Fprint(d.out, c.String())
 	if err := writeJSON(d.json, c); err != nil {
@@ -240,9 +243,6 @@ func (d *demo) settle(ctx context.Context, c *chaos) {
 	if r.Restless > 0 {
 		c.fail("of %d players something was on its way still after %v", r.Restless, restPatience)
 	}
-	if len(c.StoreKills) < 2 {
-		c.fail("the store came back %d times of 2", len(c.StoreKills))
-	}
 	var missing []string
 	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); {
 		if missing = d.homeless(ctx); len(missing) == 0 || pause(ctx, pollPeriod) != nil {
@@ -328,9 +328,8 @@ func faultsOf(report []byte) string {
 
 func lastWords(s string) string { return s[max(0, len(s)-400):] }
 
-// comeBack logs all bots in again: each stands where it logged out and carries what it did.
-func (d *demo) comeBack(ctx context.Context, c *chaos) {
-	was := c.Swarm.ViolationCount
+// comeBack logs all bots in again: each stands where it logged out and carries what it did. There were so many violations before.
+func (d *demo) comeBack(ctx context.Context, c *chaos, was int) {
 	r := d.swarm.Return(ctx)
 	if r.ViolationCount > was {
 		c.fail("%d violations when the bots came back: %s", r.ViolationCount-was, r.Violations[len(r.Violations)-1])

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -64,7 +67,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.chaos {
+	if d.chaos || d.drilled() {
 		if err := needStore(); err != nil {
 			return err
 		}
@@ -101,7 +104,7 @@ func (d *demo) bringUp(ctx context.Context, key client.ObjectKey) error {
 			cancel(err)
 		}
 	}()
-	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: d.dir, APIPort: d.apiPort, Fresh: true, Progress: d.say})
+	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: d.dir, APIPort: d.apiPort, Fresh: true, Audit: d.fence, Progress: d.say})
 	if err != nil {
 		cancel(err)
 	}
@@ -240,8 +243,11 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 		return err
 	}
 	d.show(ctx)
-	if d.chaos {
+	switch {
+	case d.chaos:
 		return d.wreck(ctx)
+	case d.drilled():
+		return d.drill(ctx)
 	}
 	s, err := d.walk(ctx)
 	if err != nil {
@@ -293,8 +299,15 @@ func (d *demo) meet(ctx context.Context, w *v1alpha1.World) error {
 		Gateways: gateways(nodes), Key: key, World: w.Name, Bots: d.bots, Grid: d.grid, Loopback: true,
 		Owner: func(region int) string { return owners[region] },
 	}
-	if d.chaos {
+	if d.chaos || d.drilled() {
 		o.Tinker, o.Rest = true, restPatience
+	}
+	if d.drilled() { // pods get new addresses on the way
+		service := &corev1.Service{}
+		if err := d.site.api.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: v1alpha1.GatewayServiceName(w.Name)}, service); err != nil {
+			return fmt.Errorf("finding the gateway: %w", err)
+		}
+		o.Gateways = []string{net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(portGateway))}
 	}
 	d.swarm, err = bots.New(o)
 	return err

@@ -24,6 +24,8 @@ type settings struct {
 	keep     bool
 	down     bool
 	chaos    bool
+	failover bool
+	fence    bool
 	handoffs int // how many a run must show
 }
 
@@ -39,6 +41,8 @@ func parse(args []string, env func(string) string) (settings, error) {
 	fs.BoolVar(&s.keep, "keep", false, "after the summary leave the world running until Ctrl-C [KEEP=1]")
 	fs.BoolVar(&s.down, "down", false, "end a demo that runs elsewhere, or what one left behind")
 	fs.BoolVar(&s.chaos, "chaos", false, "kill zone nodes and the store under bots that handle items, and hold the store against what they know")
+	fs.BoolVar(&s.failover, "failover", false, "end zone nodes in every way under bots that handle items, and measure how long their regions stand still")
+	fs.BoolVar(&s.fence, "fence", false, "stop, cut off and mislead zone nodes under bots, and look from outside for anything that a fenced one does")
 	fs.IntVar(&s.handoffs, "handoffs", 200, "how many handoffs a run with a duration must show")
 	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s [FAULT]")
 	for variable, name := range map[string]string{
@@ -67,6 +71,9 @@ func parse(args []string, env func(string) string) (settings, error) {
 	return s, s.check(fs.NArg())
 }
 
+// drilled tells whether the run goes by a script of faults that is built in.
+func (s *settings) drilled() bool { return s.failover || s.fence }
+
 func (s *settings) check(rest int) error {
 	switch {
 	case rest > 0:
@@ -77,6 +84,9 @@ func (s *settings) check(rest int) error {
 		return fmt.Errorf("duration %v is negative", s.duration)
 	case s.chaos && (s.duration < shortestChaos || len(s.faults) > 0 || s.keep):
 		return fmt.Errorf("-chaos needs a duration of %v or more, has faults of its own, and ends", shortestChaos)
+	}
+	if s.drilled() && (s.duration > 0 || len(s.faults) > 0 || s.keep || s.chaos || s.failover == s.fence) {
+		return errors.New("-failover and -fence have faults of their own, end when those are through, and go one at a time")
 	}
 	for _, f := range s.faults {
 		if end := f.at + f.length + recovery; s.duration > 0 && end > s.duration {

@@ -41,6 +41,8 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"raise -duration": {"-duration", "60s", "-fault", "kill:1@30s"},
 		"duration of 45s": {"-chaos", "-duration", "44s"},
 		"faults of its":   {"-chaos", "-duration", "5m", "-fault", "kill:1@30s"},
+		"one at a time":   {"-failover", "-fence"},
+		"have faults":     {"-fence", "-duration", "5m"},
 	} {
 		if _, err := parse(args, env(nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one with %q", args, err, want)

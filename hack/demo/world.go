@@ -157,12 +157,15 @@ type zoneNode struct {
 }
 
 // http is where the node answers for itself.
-func (n zoneNode) http() string {
+func (n zoneNode) http() string { return net.JoinHostPort(n.host(), nodeHTTPPort) }
+
+// host is the address of the node's pod.
+func (n zoneNode) host() string {
 	host, _, err := net.SplitHostPort(n.gateway)
 	if err != nil {
 		return ""
 	}
-	return net.JoinHostPort(host, nodeHTTPPort)
+	return host
 }
 
 func (n zoneNode) session() string { return fmt.Sprintf("%s#%d", n.name, n.incarnation) }

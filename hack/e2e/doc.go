@@ -6,6 +6,22 @@
 //   - the smallest worlds: one region that is its own neighbour, two nodes that border each other twice;
 //   - a demo that cannot start, or is interrupted at any step: it says why, and leaves no process behind.
 //
+// Long ones run only when they are asked for by name:
+//
+//   - moves (`make e2e-moves`): regions move under the bots, with trouble in the middle;
+//   - failover (`make e2e-failover`): nodes end by kill -9 and start again in their pods, lose their pods, are stopped, cut off,
+//     forgotten by force; also two at once, all at once, and one while no operator runs. From outside, by Leases and nodes'
+//     metrics, it is measured how long their regions stand still: 3 s at most at the median of the rounds where somebody knows
+//     of the end, lease duration + 3 s in each where only silence tells. The auditor finds nothing lost, the bots nothing wrong;
+//   - fence (`make e2e-fence`): nodes are stopped, cut off from API and peers, or one of them, and their clocks jump by an hour.
+//     An external checker takes the deadlines from the renewals that the API server recorded, and looks for anything that a
+//     node did between one and its next renewal: writes in the store's log (MONITOR, by address), packets with new bytes to
+//     peers and players on the network (with the kernel's time), region Leases in the API server's audit log.
+//
+// failover and fence need root: cuts are nftables rules in a table of their own, which is removed in the end, and drop only what
+// goes to or from one pod, known by its loopback address. The clocks that jump are those of one running process, set the way a
+// debugger would (hack/demo, clockjump_amd64.go); on another architecture than amd64 that trial fails and says so.
+//
 // Each scenario prints a line when it begins and one when it ends; the demo's own output goes to a log that is named when
 // something fails.
 package main

@@ -104,7 +104,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.plan = &plan{dir: dir, binaries: c.opts.Binaries, lane: lane}
+	c.plan = &plan{dir: dir, binaries: c.opts.Binaries, lane: lane, audit: c.opts.Audit}
 	if err := c.plan.ports(c.opts.APIPort); err != nil {
 		return err
 	}
@@ -114,6 +114,9 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		}
 	}
 	if err := c.plan.issue(c.opts.Machines); err != nil {
+		return err
+	}
+	if err := c.plan.writeAuditPolicy(); err != nil {
 		return err
 	}
 	for ref, binary := range c.opts.Images {
@@ -236,6 +239,15 @@ func (c *Cluster) Kubectl() string { return c.state.Kubectl }
 
 // LogDir returns the folder of the components' logs; the pods' are below pods/.
 func (c *Cluster) LogDir() string { return filepath.Join(c.opts.Dir, "logs") }
+
+// AuditLog returns the file that the API server records writes of Leases in, one JSON object a line, if Options.Audit is set.
+func (c *Cluster) AuditLog() string { return auditLog(c.opts.Dir) }
+
+// APIPort returns the loopback port of the API server.
+func (c *Cluster) APIPort() int { return c.plan.apiPort }
+
+// PodNetwork returns the first two bytes of all pods' addresses.
+func (c *Cluster) PodNetwork() (a, b byte) { return c.plan.lane.podPrefix() }
 
 // LoadImage makes binary what containers of the image run from their next start on.
 func (c *Cluster) LoadImage(ref, binary string) error { return c.images.load(ref, binary) }

@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -36,6 +37,7 @@ type plan struct {
 	serving, toNodes pki.Pair
 	etcd, toEtcd     pki.Pair
 	accounts         pki.Pair
+	audit            bool
 }
 
 func (p *plan) server() string { return fmt.Sprintf("https://127.0.0.1:%d", p.apiPort) }
@@ -102,18 +104,48 @@ func (p *plan) etcdSpec() child.Spec {
 }
 
 func (p *plan) apiserverSpec() child.Spec {
-	return p.spec("kube-apiserver", 2*time.Second,
+	args := []string{
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", p.etcdPort),
-		"--etcd-cafile="+p.ca.CAFile(), "--etcd-certfile="+p.toEtcd.CertFile, "--etcd-keyfile="+p.toEtcd.KeyFile,
+		"--etcd-cafile=" + p.ca.CAFile(), "--etcd-certfile=" + p.toEtcd.CertFile, "--etcd-keyfile=" + p.toEtcd.KeyFile,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.apiPort),
-		"--endpoint-reconciler-type=none", "--service-cluster-ip-range="+p.lane.serviceRange(),
-		"--tls-cert-file="+p.serving.CertFile, "--tls-private-key-file="+p.serving.KeyFile, "--client-ca-file="+p.ca.CAFile(),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+p.accounts.CertFile,
-		"--service-account-signing-key-file="+p.accounts.KeyFile, "--service-account-extend-token-expiration=false",
+		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + p.lane.serviceRange(),
+		"--tls-cert-file=" + p.serving.CertFile, "--tls-private-key-file=" + p.serving.KeyFile, "--client-ca-file=" + p.ca.CAFile(),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + p.accounts.CertFile,
+		"--service-account-signing-key-file=" + p.accounts.KeyFile, "--service-account-extend-token-expiration=false",
 		"--authorization-mode=RBAC", "--allow-privileged", "--profiling=false", "--v=0",
-		"--kubelet-client-certificate="+p.toNodes.CertFile, "--kubelet-client-key="+p.toNodes.KeyFile,
-		"--kubelet-certificate-authority="+p.ca.CAFile(), "--kubelet-preferred-address-types=InternalIP",
-	)
+		"--kubelet-client-certificate=" + p.toNodes.CertFile, "--kubelet-client-key=" + p.toNodes.KeyFile,
+		"--kubelet-certificate-authority=" + p.ca.CAFile(), "--kubelet-preferred-address-types=InternalIP",
+	}
+	if p.audit {
+		args = append(args, "--audit-policy-file="+p.auditPolicy(), "--audit-log-path="+auditLog(p.dir), "--audit-log-maxsize=2000")
+	}
+	return p.spec("kube-apiserver", 2*time.Second, args...)
+}
+
+// leaseWrites is what an audited cluster records: who wrote what into which Lease, and when.
+const leaseWrites = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Request
+  verbs: [create, update, patch, delete, deletecollection]
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
+- level: None
+`
+
+func (p *plan) auditPolicy() string { return filepath.Join(p.dir, "pki", "audit-policy.yaml") }
+
+func auditLog(dir string) string { return filepath.Join(dir, "logs", "audit.log") }
+
+// writeAuditPolicy makes the file that the API server is told of; what an earlier cluster recorded goes.
+func (p *plan) writeAuditPolicy() error {
+	if !p.audit {
+		return nil
+	}
+	if err := errors.Join(os.RemoveAll(auditLog(p.dir)), os.WriteFile(p.auditPolicy(), []byte(leaseWrites), 0o600)); err != nil {
+		return fmt.Errorf("writing the audit policy: %w", err)
+	}
+	return nil
 }
 
 func (p *plan) controllerManagerSpec() child.Spec {

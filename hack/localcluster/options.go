@@ -21,6 +21,7 @@ type Options struct {
 	Machines int               // nodes of the cluster, 1 to 16; 0 means 1
 	APIPort  int               // loopback port of the API server; 0 picks a free one
 	Fresh    bool              // forget what an earlier cluster left in Dir
+	Audit    bool              // every write of a Lease is recorded in AuditLog, with its writer and what was written
 	Grace    time.Duration     // between SIGTERM and SIGKILL for containers in Down; 0 means 2 s
 	Progress func(line string) // told what happens, one line each; nil is silent
 	Log      *slog.Logger      // of the runtime; nil writes to Dir/logs/runtime.log

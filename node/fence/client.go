@@ -66,10 +66,20 @@ func ownTransport(cfg *rest.Config) *rest.Config {
 	own.QPS, own.Burst, own.RateLimiter = -1, 0, nil
 	own.Timeout = 0 // each request has its own; a watch has none
 	own.NextProtos = []string{"http/1.1"}
-	dialer := &net.Dialer{
+	if own.Dial == nil {
+		own.Dial = Dialer("").DialContext
+	}
+	return own
+}
+
+// Dialer dials the API server from an address, or from any if that is empty. Its keep-alive probes find a dead connection.
+func Dialer(from string) *net.Dialer {
+	d := &net.Dialer{
 		Timeout:         5 * time.Second,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 	}
-	own.Dial = dialer.DialContext
-	return own
+	if from != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	return d
 }

@@ -38,6 +38,8 @@ type Options struct {
 	SentinelUsernameFile, SentinelPasswordFile string
 	// CAFile has the authorities, as PEM, that may sign the store's certificate; empty: those that the machine trusts.
 	CAFile string
+	// DialFrom is the address that connections come from; empty: any.
+	DialFrom string
 	// Logger gets what operators should know; nil logs nothing.
 	Logger *slog.Logger
 	// Registerer gets the metrics; nil registers none.
@@ -75,7 +77,7 @@ func clientOptions(url, passwordFile string, o Options) (*redis.UniversalOptions
 	if err != nil {
 		return nil, err
 	}
-	c.Timeout = o.Timeout
+	c.Timeout, c.From = o.Timeout, o.DialFrom
 	c.Wrap = func(conn net.Conn) net.Conn { return &fencedConn{Conn: conn, options: o} }
 	opts, err := c.Options()
 	if err != nil {

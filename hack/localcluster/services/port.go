@@ -96,7 +96,7 @@ func (l *port) forward(ctx context.Context, c net.Conn) {
 	if !l.track(c) {
 		return
 	}
-	b := l.dial(ctx)
+	b := l.dial(ctx, c.RemoteAddr())
 	if b == nil {
 		if t, ok := c.(*net.TCPConn); ok {
 			_ = t.SetLinger(0)
@@ -109,13 +109,18 @@ func (l *port) forward(ctx context.Context, c net.Conn) {
 	}
 }
 
-func (l *port) dial(ctx context.Context) net.Conn {
+// dial connects to the next backend that answers. It dials from the client's address, so that a backend sees whose
+// connection it is, as behind kube-proxy.
+func (l *port) dial(ctx context.Context, client net.Addr) net.Conn {
 	l.mu.Lock()
 	w, first := l.want, l.next
 	l.next++
 	l.mu.Unlock()
 	addrs := l.proxy.backends(w)
 	d := net.Dialer{Timeout: dialTimeout}
+	if from, ok := client.(*net.TCPAddr); ok {
+		d.LocalAddr = &net.TCPAddr{IP: from.IP}
+	}
 	for i := range addrs {
 		if b, err := d.DialContext(ctx, "tcp", addrs[(first+i)%len(addrs)]); err == nil {
 			return b

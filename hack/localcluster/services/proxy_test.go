@@ -156,6 +156,38 @@ func TestConnectionsReachReadyPodsOnly(t *testing.T) {
 	want("refused")
 }
 
+func TestABackendSeesWhoseConnectionItIs(t *testing.T) {
+	l, err := net.Listen("tcp", "127.112.0.3:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	backend := l.Addr().(*net.TCPAddr)
+	inf := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	if err := inf.Core().V1().Pods().Informer().GetStore().Add(podAt("a", "127.112.0.3", backend.Port, true)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(nil, inf, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "x"}}}
+	from := &port{proxy: p, want: wanted{service, corev1.ServicePort{TargetPort: intstr.FromInt(backend.Port)}}}
+	c := from.dial(context.Background(), &net.TCPAddr{IP: net.IPv4(127, 112, 7, 7), Port: 1})
+	if c == nil {
+		t.Fatal("no connection")
+	}
+	defer c.Close()
+	seen, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Close()
+	if got := seen.RemoteAddr().(*net.TCPAddr).IP.String(); got != "127.112.7.7" {
+		t.Errorf("the backend sees %s", got)
+	}
+}
+
 func TestHeadlessAndUDPAreNotServed(t *testing.T) {
 	s := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Ports: []corev1.ServicePort{{Port: 1}}}}
 	if n := len(tcpPorts(s)); n != 0 {

@@ -75,7 +75,7 @@ func run(ctx context.Context, log *slog.Logger, cfg config) error {
 	if err := n.checkStore(ctx); err != nil {
 		return err
 	}
-	kube, err := restConfig()
+	kube, err := restConfig(n.cfg.listenHost)
 	if err != nil {
 		return err
 	}
@@ -93,11 +93,15 @@ func run(ctx context.Context, log *slog.Logger, cfg config) error {
 	return n.live(ctx, kube)
 }
 
-// restConfig finds the API server: KUBECONFIG, or the pod's service account.
-func restConfig() (*rest.Config, error) {
+// restConfig finds the API server: KUBECONFIG, or the pod's service account. Where pods share a network (LISTEN_HOST) each
+// dials from its own address.
+func restConfig(dialFrom string) (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server (a pod needs its service account token, a process KUBECONFIG): %w", err)
+	}
+	if dialFrom != "" {
+		cfg.Dial = fence.Dialer(dialFrom).DialContext
 	}
 	return cfg, nil
 }
@@ -180,7 +184,7 @@ func (n *node) openStore(ctx context.Context, deadline func() time.Duration) err
 	var err error
 	if n.store, err = store.Open(context.WithoutCancel(ctx), n.cfg.store, n.cfg.storeFiles.Password, n.mail.stored, store.Options{
 		Now: n.clock.Boottime, Fence: deadline, Logger: n.log, Registerer: n.metrics,
-		UsernameFile: n.cfg.storeFiles.Username, CAFile: n.cfg.storeFiles.CA,
+		UsernameFile: n.cfg.storeFiles.Username, CAFile: n.cfg.storeFiles.CA, DialFrom: n.cfg.listenHost,
 		SentinelUsernameFile: n.cfg.storeFiles.SentinelUsername, SentinelPasswordFile: n.cfg.storeFiles.SentinelPassword,
 	}); err != nil {
 		return fmt.Errorf("opening the store: %w", err)

@@ -66,7 +66,7 @@ func (n *node) recheckStore(ctx context.Context) {
 func (n *node) lookAtStore(ctx context.Context, c connect.Config) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
-	c.Timeout = checkPatience
+	c.Timeout, c.From = checkPatience, n.cfg.listenHost
 	r, err := connect.Inspect(ctx, c)
 	if err != nil || r.Loading {
 		n.log.Warn("the store does not answer; nobody can sign in and nothing is saved until it does", "store", n.cfg.store, "loading", r.Loading, "error", err)

@@ -42,6 +42,8 @@ type Config struct {
 	CA []byte
 	// Timeout bounds one round trip, and the making of a connection. Default 1 s.
 	Timeout time.Duration
+	// From is the address to dial from; empty: any.
+	From string
 	// Wrap, if set, sees each connection before anything is sent over it, below TLS.
 	Wrap func(net.Conn) net.Conn
 }
@@ -136,7 +138,7 @@ func (c Config) Options() (*redis.UniversalOptions, error) {
 		DisableIdentity:            true,
 		MaintNotificationsConfig:   &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		CredentialsProviderContext: c.provider(target.Username),
-		Dialer:                     dialer(timeout, secure, c.Wrap),
+		Dialer:                     c.dialer(timeout, secure),
 	}, nil
 }
 
@@ -173,15 +175,18 @@ func (c Config) tls(t Target) (*tls.Config, error) {
 }
 
 // dialer makes connections to servers and sentinels.
-func dialer(timeout time.Duration, secure *tls.Config, wrap func(net.Conn) net.Conn) func(context.Context, string, string) (net.Conn, error) {
+func (c Config) dialer(timeout time.Duration, secure *tls.Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second}
+		if c.From != "" {
+			d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.From)}
+		}
 		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		if wrap != nil {
-			conn = wrap(conn)
+		if c.Wrap != nil {
+			conn = c.Wrap(conn)
 		}
 		if secure == nil {
 			return conn, nil

@@ -1,11 +1,14 @@
 package connect
 
 import (
+	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestURLs(t *testing.T) {
@@ -145,5 +148,23 @@ func TestWhatAServerRisksAndLoses(t *testing.T) {
 		if r.Development() != c.isDevelopement || !r.Primary() {
 			t.Errorf("%s: development %v, primary %v", name, r.Development(), r.Primary())
 		}
+	}
+}
+
+func TestConnectionsComeFromTheGivenAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for from, want := range map[string]string{"127.113.0.7": "127.113.0.7", "": "127.0.0.1"} {
+		c, err := Config{From: from}.dialer(time.Second, nil)(context.Background(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.LocalAddr().(*net.TCPAddr).IP.String(); got != want {
+			t.Errorf("from %q: %s", from, got)
+		}
+		_ = c.Close()
 	}
 }
