@@ -41,7 +41,8 @@ func (o *operator) remade(s *scene, region int, epoch int32) lease {
 	if last.holder != "" {
 		keeper = last.life.ordinal
 	}
-	if !last.exists() || last.unsure || keeper == nobody {
+	onItsWay := last.holder != "" && last.target != nobody && last.target != keeper // it may have arrived unseen
+	if !last.exists() || last.unsure || keeper == nobody || onItsWay {
 		return l
 	}
 	session := s.sessions[keeper]
