@@ -208,7 +208,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"a node whose areas are painted over": {
 			Declaration{Grid{2, 2}, 2, Balanced, []Area{{Column: 1, Ordinal: 1}, {Width: 2, Reason: "north"}, {Row: 1, Width: 2}, {Column: 1, Height: 2}}},
 			ReasonNodeWithoutRegions,
-			[]string{"leave node 1 without a region: assignment.areas[0] is covered by assignment.areas[1] (north), assignment.areas[3]. Give"},
+			[]string{"leave node 1 without a region: over assignment.areas[0] others are painted later, assignment.areas[1] (north), assignment.areas[3]. Give"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

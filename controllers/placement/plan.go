@@ -179,7 +179,7 @@ func whyIdle(d Declaration, t Table, node int32) string {
 	if len(given) == 0 {
 		return "none names it, and they leave nothing over"
 	}
-	return fmt.Sprintf("%s is covered by %s", first(given), first(over))
+	return fmt.Sprintf("over %s others are painted later, %s", first(given), first(over))
 }
 
 // first names the first of many areas.
