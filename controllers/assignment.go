@@ -56,7 +56,7 @@ func (s *scene) declaration() placement.Declaration {
 		Policy: placement.Policy(s.world.Spec.Assignment.Policy),
 	}
 	for _, a := range s.world.Spec.Assignment.Areas {
-		d.Areas = append(d.Areas, placement.Area{Ordinal: a.Ordinal, Column: a.Column, Row: a.Row, Width: a.Width, Height: a.Height})
+		d.Areas = append(d.Areas, placement.Area{Ordinal: a.Ordinal, Column: a.Column, Row: a.Row, Width: a.Width, Height: a.Height, Reason: a.Reason})
 	}
 	return d
 }

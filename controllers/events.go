@@ -33,6 +33,7 @@ const (
 	EventWindowAnnounced      = "WindowAnnounced"
 	EventWindowOpened         = "WindowOpened"
 	EventWindowClosed         = "WindowClosed"
+	EventWindowOverridden     = "WindowOverridden"
 	EventLeasesRecreated      = "LeasesRecreated"
 	EventWorldReady           = "WorldReady"
 	EventWorldNotReady        = "WorldNotReady"
@@ -192,6 +193,20 @@ func windowChanges(before, after *v1alpha1.WorldStatus) []notice {
 		notices = append(notices, notice{warning: true, reason: EventWindowClosed, action: "Observe", note: fmt.Sprintf("the window closed and %d regions have not moved", after.Regions.Away)})
 	}
 	return notices
+}
+
+// overrideChanges tells that an override lets regions move, once for each override and each time that something has to.
+// lifts: it is the override that lets regions move.
+func overrideChanges(before, after *v1alpha1.WorldStatus, lifts bool) []notice {
+	if !lifts || after.Moves == nil || stateOfWindow(after) != v1alpha1.WindowOverridden {
+		return nil
+	}
+	if was := before.NextWindow; before.Moves != nil && stateOfWindow(before) == v1alpha1.WindowOverridden && was.Reason == after.NextWindow.Reason {
+		return nil
+	}
+	return []notice{{reason: EventWindowOverridden, action: "Observe", note: fmt.Sprintf(
+		"the override %q lifts windows and exclusions until %s; %d regions are to move",
+		after.NextWindow.Reason, after.NextWindow.EndTime.UTC().Format(time.RFC3339), after.Regions.Away)}}
 }
 
 // windowName is how people call what is open or opens next.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,6 +75,43 @@ func TestAnotherRefusalIsToldAnew(t *testing.T) {
 	} {
 		if got := changes("w", hole, test.after); len(got) != test.want {
 			t.Errorf("%s: %d events, want %d: %+v", name, len(got), test.want, got)
+		}
+	}
+}
+
+// TestAnOverrideIsToldOnceWhenItTakesEffect: not once per region, and not where it lifts nothing.
+func TestAnOverrideIsToldOnceWhenItTakesEffect(t *testing.T) {
+	end := metav1.NewTime(time.Date(2026, 12, 1, 13, 0, 0, 0, time.UTC))
+	status := func(state v1alpha1.WindowState, reason string, away int32) *v1alpha1.WorldStatus {
+		s := &v1alpha1.WorldStatus{NextWindow: &v1alpha1.WindowStatus{State: state, Reason: reason, EndTime: &end}, Regions: v1alpha1.RegionsStatus{Away: away}}
+		if away > 0 {
+			s.Moves = &v1alpha1.MovesStatus{Planned: 9}
+		}
+		return s
+	}
+	closed, idle, moving := status(v1alpha1.WindowClosed, "", 9), status(v1alpha1.WindowOverridden, "hotfix", 0), status(v1alpha1.WindowOverridden, "hotfix", 9)
+	for name, tc := range map[string]struct {
+		before, after *v1alpha1.WorldStatus
+		lifts         bool
+		want          int
+	}{
+		"it comes while regions wait":       {closed, moving, true, 1},
+		"an edit comes while it is on":      {idle, moving, true, 1},
+		"a region arrives":                  {moving, status(v1alpha1.WindowOverridden, "hotfix", 8), true, 0},
+		"another one comes":                 {moving, status(v1alpha1.WindowOverridden, "siege", 9), true, 1},
+		"nothing has to move":               {closed, idle, true, 0},
+		"moves are not confined":            {closed, moving, false, 0},
+		"it ends":                           {moving, closed, false, 0},
+		"a World that had no window before": {&v1alpha1.WorldStatus{}, moving, true, 1},
+	} {
+		got := overrideChanges(tc.before, tc.after, tc.lifts)
+		if len(got) != tc.want {
+			t.Errorf("%s: %d events, want %d: %+v", name, len(got), tc.want, got)
+		}
+		for _, n := range got {
+			if !strings.Contains(n.note, tc.after.NextWindow.Reason) || !strings.Contains(n.note, "until 2026-12-01T13:00:00Z; 9 regions") {
+				t.Errorf("%s: %q", name, n.note)
+			}
 		}
 	}
 }

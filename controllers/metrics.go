@@ -53,6 +53,12 @@ var zoneNodeStates = []v1alpha1.ZoneNodeState{
 	v1alpha1.ZoneNodeSilent, v1alpha1.ZoneNodeRevoked,
 }
 
+// maintenanceInvalid tells whether nothing that is confined may start because nobody knows when.
+func maintenanceInvalid(status *v1alpha1.WorldStatus) bool {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
+	return c != nil && c.Reason == v1alpha1.ReasonInvalidMaintenance
+}
+
 // measure exports the status.
 func measure(world *v1alpha1.World) {
 	ns, name, status := world.Namespace, world.Name, &world.Status
@@ -61,7 +67,7 @@ func measure(world *v1alpha1.World) {
 	regionsGauge.WithLabelValues(ns, name, "away").Set(float64(status.Regions.Away))
 	regionsGauge.WithLabelValues(ns, name, "moving").Set(float64(status.Regions.Moving))
 	open := 0.0
-	if w := stateOfWindow(status); w == "" || w == v1alpha1.WindowOpen || w == v1alpha1.WindowOverridden {
+	if w := stateOfWindow(status); w == "" && !maintenanceInvalid(status) || w == v1alpha1.WindowOpen || w == v1alpha1.WindowOverridden {
 		open = 1
 	}
 	windowGauge.WithLabelValues(ns, name).Set(open)

@@ -398,9 +398,10 @@ func TestRegionsGoHomeInTheNextWindow(t *testing.T) {
 		}
 	})
 	world = b.awaitCondition(v1alpha1.ConditionAssignmentConverged, metav1.ConditionTrue, v1alpha1.ReasonConverged)
-	if _, _, moved := b.nodes.leases.counts(); moved != 4 || world.Status.NextWindow.State != v1alpha1.WindowOverridden {
+	if _, _, moved := b.nodes.leases.counts(); moved != 4 || world.Status.NextWindow.State != v1alpha1.WindowOverridden || world.Status.NextWindow.Reason != "no need to wait" {
 		t.Errorf("%d moved, next window %+v", moved, *world.Status.NextWindow)
 	}
+	b.awaitEvents("WindowOverridden")
 }
 
 func TestAPausedWorldMovesNothing(t *testing.T) {

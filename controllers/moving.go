@@ -36,12 +36,9 @@ func (s *scene) calendar() (*window.Calendar, error) {
 	return known.calendar, known.err
 }
 
-// moveOpening tells whether the move of one region may begin, if the calendar can be read.
+// moveOpening tells whether the move of one region may begin.
 func (s *scene) moveOpening(estimate time.Duration) window.Opening {
-	calendar, err := s.calendar()
-	if err != nil {
-		return window.Opening{}
-	}
+	calendar, _ := s.calendar() // one that cannot be read says so
 	return calendar.At(s.now, v1alpha1.DisruptionBoundaryMoves, estimate)
 }
 
@@ -63,13 +60,13 @@ func (s *scene) situation() moves.Situation {
 	for ordinal := range s.ordinals() {
 		situation.Nodes[ordinal] = s.moveNode(ordinal)
 	}
-	_, err := s.calendar()
+	opening := s.moveOpening(s.moveEstimate(situation.Regions))
 	switch {
 	case s.paused():
 		situation.Hold = moves.Paused
-	case err != nil:
+	case opening.Reason == window.Unreadable:
 		situation.Hold = moves.Invalid
-	case !s.moveOpening(s.moveEstimate(situation.Regions)).Open:
+	case !opening.Open:
 		situation.Hold = moves.Window
 	}
 	return situation

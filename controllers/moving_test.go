@@ -14,6 +14,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 	"github.com/spatialcells/spatialcells/controllers/moves"
+	"github.com/spatialcells/spatialcells/controllers/placement"
 )
 
 // able makes nodes live and ready, and lets two regions move at once.
@@ -50,6 +51,14 @@ func (s *scene) noted(index int, note moves.Note) *scene {
 // nightly is open from 04:30 to 06:00 UTC; the tests live at noon.
 var nightly = v1alpha1.MaintenanceSpec{Windows: []v1alpha1.MaintenanceWindow{{Name: "nightly", Cron: "30 4 * * *", DurationSeconds: 5400}}}
 
+var unreadable = v1alpha1.MaintenanceSpec{Windows: []v1alpha1.MaintenanceWindow{{Name: "x", Cron: "x", DurationSeconds: 60}}}
+
+// lifted is a spec with an override that ends after a time.
+func lifted(m v1alpha1.MaintenanceSpec, after time.Duration) v1alpha1.MaintenanceSpec {
+	m.Override = &v1alpha1.MaintenanceOverride{ExecutionTime: v1alpha1.ExecutionImmediate, EndTime: metav1.NewTime(now.Add(after)), Reason: "hotfix"}
+	return m
+}
+
 // away is a World of which node 0 has three regions that belong to node 1, which has one.
 func away() *scene {
 	return row(2, "w-zone-0#1", "w-zone-0#1", "w-zone-0#1", "w-zone-1#1").ordered(0, 0, 0, 1).declared(1, 1, 1, 1).able(0, 1)
@@ -82,8 +91,23 @@ func TestWhatIsSaidAboutRegionsThatAreAway(t *testing.T) {
 			away().maintained(excluded), v1alpha1.ReasonWaitingForWindow,
 			"3 waiting: exclusion launch is on; it may start at 2026-12-03T04:30:00Z in window nightly",
 		},
+		"an override": {
+			away().maintained(lifted(nightly, time.Hour)), v1alpha1.ReasonMoving,
+			`1 waiting for a turn; the override "hotfix" lifts windows and exclusions until 2026-12-01T13:00:00Z.`,
+		},
+		"an override that is over": {
+			away().maintained(lifted(nightly, -time.Hour)), v1alpha1.ReasonWaitingForWindow,
+			`closes at 2026-12-02T06:00:00Z; the override "hotfix" lifts nothing any more: its endTime was 2026-12-01T11:00:00Z; all 3 take about 10s.`,
+		},
+		"an override of a window that cannot be read": {
+			away().maintained(lifted(unreadable, time.Hour)), v1alpha1.ReasonMoving, `the override "hotfix" lifts windows and exclusions until`,
+		},
+		"an override that is over, of a window that cannot be read": {
+			away().maintained(lifted(unreadable, -time.Hour)), v1alpha1.ReasonInvalidMaintenance,
+			`see Stalled; the override "hotfix" lifts nothing any more: its endTime was 2026-12-01T11:00:00Z.`,
+		},
 		"a window that cannot be read": {
-			away().maintained(v1alpha1.MaintenanceSpec{Windows: []v1alpha1.MaintenanceWindow{{Name: "x", Cron: "x", DurationSeconds: 60}}}),
+			away().maintained(unreadable),
 			v1alpha1.ReasonInvalidMaintenance, "3 waiting because spec.maintenance cannot be read, see Stalled.",
 		},
 		"failures": {
@@ -148,6 +172,14 @@ func TestTheNextWindowInTheStatus(t *testing.T) {
 	s.verdicts[v1alpha1.ConditionAssignmentConverged] = verdict{reason: v1alpha1.ReasonWaitingForWindow}
 	if w := s.nextWindow(); w.State != v1alpha1.WindowAnnounced {
 		t.Errorf("got %+v", *w)
+	}
+	for name, m := range map[string]v1alpha1.MaintenanceSpec{"nightly": nightly, "unreadable": unreadable} {
+		if w := away().maintained(lifted(m, time.Hour)).nextWindow(); w.State != v1alpha1.WindowOverridden || w.Reason != "hotfix" || w.StartTime != nil {
+			t.Errorf("%s, overridden: got %+v", name, *w)
+		}
+	}
+	if w := away().maintained(unreadable).nextWindow(); w != nil {
+		t.Errorf("a window that cannot be read is shown: %+v", *w)
 	}
 	if w := away().nextWindow(); w != nil {
 		t.Errorf("a World without windows has one: %+v", *w)
@@ -229,5 +261,33 @@ func TestATakeoverIsNoArrival(t *testing.T) {
 	s.putRegion(0, version(s, "13", "w-zone-1#1", 1))
 	if len(s.arrivals) != 0 {
 		t.Errorf("arrivals %+v", s.arrivals)
+	}
+}
+
+func TestWhatIsNotConfinedDoesNotWaitForWindowsThatCannotBeRead(t *testing.T) {
+	rollouts := unreadable
+	rollouts.Confine = []v1alpha1.DisruptionKind{v1alpha1.DisruptionRollouts}
+	s := away().maintained(rollouts)
+	if got := s.onTheWay(); got.reason != v1alpha1.ReasonMoving {
+		t.Errorf("regions wait: %+v", got)
+	}
+	if v := s.stalled(); !v.ok || v.reason != v1alpha1.ReasonInvalidMaintenance {
+		t.Errorf("nobody is told of the window: %+v", v)
+	}
+	s = away().maintained(lifted(unreadable, time.Hour))
+	if v := s.stalled(); !v.ok || !strings.Contains(v.message, `before it is corrected, but for now the override "hotfix" lifts`) {
+		t.Errorf("nobody is told that the override lifts it: %+v", v)
+	}
+}
+
+func TestARefusedEditIsSaidWherePeopleLook(t *testing.T) {
+	s := away()
+	s.assignment.refusal = &placement.Refusal{Reason: placement.ReasonNodeWithoutRegions, Message: "x."}
+	s.verdicts[v1alpha1.ConditionRegionsOwned], s.verdicts[v1alpha1.ConditionStoreReady] = verdict{ok: true}, verdict{ok: true}
+	if v := s.assignmentConverged(); v.ok || !strings.Contains(v.message, "edit the spec as AssignmentAccepted says") {
+		t.Errorf("AssignmentConverged: %+v", v)
+	}
+	if v := s.ready(); !v.ok || !strings.Contains(v.message, "The last edit of the spec was refused: see AssignmentAccepted.") {
+		t.Errorf("Ready: %+v", v)
 	}
 }

@@ -27,13 +27,16 @@ func (s *scene) progress() *v1alpha1.MovesStatus {
 	}
 	if m.Planned < away { // the spec was edited, or a failover took more away
 		cost := s.editCost()
-		m.Planned, m.EstimatedSeconds = away, int32(cost.Duration/time.Second)
+		m.Planned, m.EstimatedSeconds = away, wholeSeconds(cost.Duration)
 		m.BorderBefore, m.BorderAfter = int32(cost.BorderBefore), int32(cost.BorderAfter)
 	}
 	m.Moved = m.Planned - away
 	m.BackingOff = int32(len(s.movePlan().Waiting[moves.BackingOff]))
 	return m
 }
+
+// wholeSeconds rounds up: what takes any time at all takes a second.
+func wholeSeconds(d time.Duration) int32 { return int32((d + time.Second - 1) / time.Second) }
 
 // editCost is what it costs to come from what is to what the spec says.
 func (s *scene) editCost() moves.Cost {
@@ -50,17 +53,14 @@ func (s *scene) editCost() moves.Cost {
 
 // nextWindow is the window that is open, or the next one; nil if nothing can have to wait for one.
 func (s *scene) nextWindow() *v1alpha1.WindowStatus {
-	calendar, err := s.calendar()
-	if err != nil {
-		return nil
-	}
+	calendar, _ := s.calendar()
 	o := calendar.Window(s.now)
 	status := &v1alpha1.WindowStatus{Name: o.Window, EndTime: timeOrNone(o.Until)}
 	switch {
-	case o.Reason == window.Unconfined:
+	case o.Reason == window.Unconfined, o.Reason == window.Unreadable:
 		return nil
 	case o.Reason == window.Overridden:
-		status.State = v1alpha1.WindowOverridden
+		status.State, status.Reason = v1alpha1.WindowOverridden, o.Why
 		s.wakeAt(o.Until)
 	case o.Open:
 		status.State = v1alpha1.WindowOpen
@@ -130,7 +130,11 @@ func (s *scene) onTheWay() verdict {
 		}
 		words = append(words, s.waitInWords(w.of, regions, m))
 	}
-	v.message = strings.Join(words, ", ") + "."
+	v.message = strings.Join(words, ", ")
+	if o := s.moveOpening(s.moveEstimate(s.moveRegions())); o.Reason == window.Overridden && !s.paused() {
+		v.message += "; " + o.String()
+	}
+	v.message += "."
 	return v
 }
 
@@ -145,7 +149,7 @@ func (s *scene) waitInWords(why moves.Reason, regions []int, m *v1alpha1.MovesSt
 	case moves.Window:
 		return fmt.Sprintf("%d waiting: %s", n, s.windowInWords(m))
 	case moves.Invalid:
-		return fmt.Sprintf("%d waiting because spec.maintenance cannot be read, see Stalled", n)
+		return fmt.Sprintf("%d waiting because spec.maintenance cannot be read, see Stalled%s", n, s.overrideInVain())
 	case moves.BackingOff:
 		return fmt.Sprintf("%d waiting after a move in vain: %s", n, s.failureInWords(regions))
 	case moves.NoCapacity:
@@ -157,6 +161,15 @@ func (s *scene) waitInWords(why moves.Reason, regions []int, m *v1alpha1.MovesSt
 	case moves.NoLongerWanted, moves.NodeAway, moves.TimedOut: // why orders are taken back
 	}
 	return string(why)
+}
+
+// overrideInVain says why an override that is there lifts nothing.
+func (s *scene) overrideInVain() string {
+	_, words, _ := strings.Cut(s.moveOpening(0).String(), ";")
+	if words == "" {
+		return ""
+	}
+	return ";" + words
 }
 
 // windowInWords says until when regions wait for a window, and whether all of them fit into it.

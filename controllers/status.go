@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // report writes the status once, if anything in it changed, then tells people what happened. err is what acting on the
@@ -34,7 +35,9 @@ func (r *WorldReconciler) writeStatus(ctx context.Context, s *scene) error {
 			return wrap(s.calm(err), "writing the status of World %s", world.Name)
 		}
 	}
-	r.tell(world, append(s.notices, changes(world.Name, before, &world.Status)...))
+	notices := append(s.notices, changes(world.Name, before, &world.Status)...)
+	lifts := s.moveOpening(0).Reason == window.Overridden && !s.paused()
+	r.tell(world, append(notices, overrideChanges(before, &world.Status, lifts)...))
 	return nil
 }
 

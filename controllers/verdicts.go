@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // judge decides every condition that acting on the World has not decided yet. Messages say what to do and until when, and
@@ -132,7 +133,7 @@ func (s *scene) assignmentConverged() verdict {
 	case s.replicas() == 0:
 		return verdict{false, v1alpha1.ReasonHibernated, "no node runs."}
 	case s.assignment.refusal != nil:
-		return verdict{false, s.assignment.refusal.Reason, "the assignment is not accepted."}
+		return verdict{false, s.assignment.refusal.Reason, "the last edit was refused, and no region moves for it: edit the spec as AssignmentAccepted says."}
 	case len(away) > 0:
 		return s.onTheWay()
 	case !s.verdicts[v1alpha1.ConditionRegionsOwned].ok:
@@ -143,7 +144,7 @@ func (s *scene) assignmentConverged() verdict {
 
 func (s *scene) nodesUpToDate() verdict {
 	if s.assignment.refusal != nil {
-		return verdict{false, s.assignment.refusal.Reason, "the spec is not acted on while its assignment is not accepted."}
+		return verdict{false, s.assignment.refusal.Reason, "the spec is not acted on while its assignment is not accepted: edit it as AssignmentAccepted says."}
 	}
 	if s.paused() {
 		return verdict{false, v1alpha1.ReasonPaused, "managementPolicy is Paused: only failover goes on."}
@@ -210,9 +211,19 @@ func (s *scene) stalled() verdict {
 	}
 	if _, err := s.calendar(); err != nil {
 		return verdict{true, v1alpha1.ReasonInvalidMaintenance, fmt.Sprintf(
-			"spec.maintenance cannot be read, and nothing that waits for a window starts before it is corrected: %s.", strings.ReplaceAll(err.Error(), "\n", "; "))}
+			"spec.maintenance cannot be read, and nothing that waits for a window starts before it is corrected%s: %s.", s.unlessOverridden(), strings.ReplaceAll(err.Error(), "\n", "; "))}
 	}
 	return verdict{false, v1alpha1.ReasonNotStalled, "nothing waits for an edit."}
+}
+
+// unlessOverridden says until when windows that cannot be read are lifted.
+func (s *scene) unlessOverridden() string {
+	calendar, _ := s.calendar()
+	o := calendar.Window(s.now)
+	if o.Reason != window.Overridden {
+		return ""
+	}
+	return ", but for now " + o.String()
 }
 
 func (s *scene) ready() verdict {
@@ -230,7 +241,7 @@ func (s *scene) ready() verdict {
 	return verdict{false, owned.reason, owned.message}
 }
 
-// caveats says what makes a World unfit for more than trying out.
+// caveats says what makes a World unfit for more than trying out, and what a World that serves does not do.
 func (s *scene) caveats() string {
 	var words []string
 	if s.verdicts[v1alpha1.ConditionStoreReady].reason == v1alpha1.ReasonDevelopmentStore {
@@ -242,6 +253,9 @@ func (s *scene) caveats() string {
 	caveats := ""
 	if store := s.verdicts[v1alpha1.ConditionStoreReady]; store.reason == v1alpha1.ReasonNotDurable {
 		caveats = " " + store.message
+	}
+	if s.assignment.refusal != nil {
+		caveats += " The last edit of the spec was refused: see AssignmentAccepted."
 	}
 	if len(words) > 0 {
 		caveats += " For trying out only: " + strings.Join(words, "; ") + "."

@@ -121,7 +121,7 @@ const (
 	WindowAnnounced WindowState = "Announced"
 	// WindowOpen: what is confined may start until endTime.
 	WindowOpen WindowState = "Open"
-	// WindowOverridden: maintenance.override lifts the windows until endTime.
+	// WindowOverridden: maintenance.override lifts windows and exclusions until endTime, for its reason.
 	WindowOverridden WindowState = "Overridden"
 )
 
@@ -135,6 +135,10 @@ type WindowStatus struct {
 	// state is Closed, Announced, Open or Overridden.
 	// +required
 	State WindowState `json:"state"`
+	// reason is the one that maintenance.override gives, while that lifts the windows.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
 	// startTime is when it opens. Unset while it is open.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

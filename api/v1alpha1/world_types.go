@@ -93,6 +93,7 @@ const (
 // +kubebuilder:printcolumn:name="Away",type=integer,JSONPath=`.status.regions.away`,priority=1,description="Regions with another node than the assignment names"
 // +kubebuilder:printcolumn:name="Window",type=string,JSONPath=`.status.nextWindow.state`,priority=1
 // +kubebuilder:printcolumn:name="Opens",type=string,JSONPath=`.status.nextWindow.startTime`,priority=1
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="AssignmentAccepted")].status`,priority=1,description="Whether the last edit of the assignment can be carried out"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is longer than 40 characters: choose a shorter one, the names of the zone nodes are made from it"
@@ -381,7 +382,8 @@ type MaintenanceWindow struct {
 	// cron is when the window opens, by the clock of timeZone: minute, hour, day, month, weekday. With
 	// both days restricted, either suffices, as in crontab(5). A time that a change of the clocks skips opens the window at
 	// the first instant after it; one that comes twice opens it the first time only. Condition Stalled says what is wrong
-	// with an expression that cannot be read; until it is corrected nothing that is confined starts.
+	// with an expression that cannot be read; until it is corrected nothing that is confined starts,
+	// unless override lifts the windows.
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
@@ -420,14 +422,15 @@ type MaintenanceExclusion struct {
 
 // MaintenanceOverride lifts windows and exclusions for a while, for an edit that must not wait.
 type MaintenanceOverride struct {
-	// executionTime is Immediate: until endTime whatever is confined may start at once, whether or not it fits. NextWindow
-	// is as if there were no override.
+	// executionTime is Immediate: until endTime whatever is confined may start at once, whether or not it fits, and whether
+	// or not the windows can be read. NextWindow is as if there were no override.
 	// +required
 	ExecutionTime ExecutionTime `json:"executionTime"`
 	// endTime is when the override is over by itself. It stays over, so it can be left in the manifest.
 	// +required
 	EndTime metav1.Time `json:"endTime"`
-	// reason is shown wherever the override explains why something did not wait.
+	// reason is shown wherever the override explains why something did not wait: in status.nextWindow, in the condition
+	// AssignmentConverged and in the event WindowOverridden.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

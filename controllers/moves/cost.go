@@ -14,8 +14,11 @@ const DefaultEstimate = 5 * time.Second
 // measured is how many of the last moves an estimate rests on.
 const measured = 32
 
+// precision of an estimate: what is finer changes with every move.
+const precision = 100 * time.Millisecond
+
 // Estimate is how long the move of one region is expected to take: the mean of the last moves, by their notes and by when
-// the regions were taken, in whole seconds.
+// the regions were taken, in tenths of a second. A region that was taken over, or came back when the World woke, says nothing.
 func Estimate(regions []Region, timeout time.Duration) time.Duration {
 	type move struct {
 		at   time.Time
@@ -38,7 +41,7 @@ func Estimate(regions []Region, timeout time.Duration) time.Duration {
 		sum += m.took
 	}
 	mean := sum / time.Duration(len(done))
-	return max((mean + time.Second - 1).Truncate(time.Second), time.Second)
+	return max((mean + precision - 1).Truncate(precision), precision)
 }
 
 // Cost is what an edit of the assignment would cost.

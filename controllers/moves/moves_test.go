@@ -349,9 +349,13 @@ func TestEstimatesRestOnWhatWasMeasured(t *testing.T) {
 	if got := moves.Estimate(s.Regions, time.Minute); got != 2*time.Second {
 		t.Errorf("got %s, want the mean of 1.5 s and 2.5 s", got)
 	}
+	s.Regions[0].Taken, s.Regions[1].Taken = now.Add(310*time.Millisecond), now.Add(330*time.Millisecond)
+	if got := moves.Estimate(s.Regions, time.Minute); got != 400*time.Millisecond {
+		t.Errorf("got %s, want the mean of 310 ms and 330 ms, rounded up", got)
+	}
 	s.Regions[0].Taken, s.Regions[1].Taken = now.Add(time.Millisecond), now.Add(2*time.Millisecond)
-	if got := moves.Estimate(s.Regions, time.Minute); got != time.Second {
-		t.Errorf("got %s, want whole seconds, at least one", got)
+	if got := moves.Estimate(s.Regions, time.Minute); got != 100*time.Millisecond {
+		t.Errorf("got %s, want tenths of a second, at least one", got)
 	}
 }
 

@@ -191,19 +191,24 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			[]string{"2 nodes cannot share 1 region", "nodes.replicas to at most 1"},
 		},
 		"an unknown node": {
-			Declaration{Grid{4, 4}, 2, Balanced, []Area{{Ordinal: 2}}},
+			Declaration{Grid{4, 4}, 2, Balanced, []Area{{Ordinal: 2, Reason: "capital"}}},
 			ReasonOrdinalBeyondReplicas,
-			[]string{"assignment.areas[0] names node 2", "at least 3"},
+			[]string{"assignment.areas[0] (capital) names node 2", "at least 3"},
 		},
 		"an area outside": {
-			Declaration{Grid{4, 4}, 2, Balanced, []Area{{}, {Column: 4}}},
+			Declaration{Grid{4, 4}, 2, Balanced, []Area{{}, {Column: 4, Reason: "abroad"}}},
 			ReasonAreaBeyondGrid,
-			[]string{"assignment.areas[1] starts at 4,0", "grid of 4 x 4"},
+			[]string{"assignment.areas[1] (abroad) starts at 4,0", "grid of 4 x 4"},
 		},
 		"a node without regions": {
 			Declaration{Grid{2, 2}, 2, Manual, []Area{{Width: 2, Height: 2}}},
 			ReasonNodeWithoutRegions,
-			[]string{"leave node 1 without a region", "nodes.replicas"},
+			[]string{"leave node 1 without a region: none names it", "nodes.replicas"},
+		},
+		"a node whose areas are painted over": {
+			Declaration{Grid{2, 2}, 2, Balanced, []Area{{Column: 1, Ordinal: 1}, {Width: 2, Reason: "north"}, {Row: 1, Width: 2}, {Column: 1, Height: 2}}},
+			ReasonNodeWithoutRegions,
+			[]string{"leave node 1 without a region: assignment.areas[0] is covered by assignment.areas[1] (north), assignment.areas[3]. Give"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

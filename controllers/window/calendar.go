@@ -13,8 +13,10 @@ import (
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
-// Calendar is a maintenance spec that was understood. Nil confines nothing.
+// Calendar is a maintenance spec, understood. Nil confines nothing.
 type Calendar struct {
+	// unread: not every window was understood, so nobody knows when something may start.
+	unread     bool
 	windows    []recurring
 	exclusions []exclusion // by start
 	confine    []v1alpha1.DisruptionKind
@@ -34,7 +36,8 @@ var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cr
 var leapYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Parse understands a maintenance spec; nil is a spec that confines nothing. An error names every window that cannot be
-// read, and says what to write instead.
+// read, and says what to write instead. The calendar that comes with it lets nothing start that is confined, but for an
+// override: that says until when, whatever the windows say.
 func Parse(spec *v1alpha1.MaintenanceSpec) (*Calendar, error) {
 	if spec == nil {
 		return nil, nil //nolint:nilnil // no spec, and nothing wrong with it
@@ -53,10 +56,8 @@ func Parse(spec *v1alpha1.MaintenanceSpec) (*Calendar, error) {
 		c.exclusions = append(c.exclusions, exclusion{e.Name, e.StartTime.Time, e.EndTime.Time})
 	}
 	slices.SortStableFunc(c.exclusions, func(a, b exclusion) int { return a.start.Compare(b.start) })
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return c, nil
+	c.unread = len(errs) > 0
+	return c, errors.Join(errs...)
 }
 
 func parseWindow(w v1alpha1.MaintenanceWindow) (recurring, error) {
@@ -77,7 +78,7 @@ func parseWindow(w v1alpha1.MaintenanceWindow) (recurring, error) {
 
 // confines tells whether something waits for a window.
 func (c *Calendar) confines(kind v1alpha1.DisruptionKind) bool {
-	if c == nil || len(c.windows) == 0 && len(c.exclusions) == 0 {
+	if c == nil || len(c.windows) == 0 && len(c.exclusions) == 0 && !c.unread {
 		return false
 	}
 	return len(c.confine) == 0 || slices.Contains(c.confine, kind)
@@ -86,6 +87,17 @@ func (c *Calendar) confines(kind v1alpha1.DisruptionKind) bool {
 // overridden tells whether the override is in force.
 func (c *Calendar) overridden(now time.Time) bool {
 	return c.override != nil && c.override.ExecutionTime == v1alpha1.ExecutionImmediate && now.Before(c.override.EndTime.Time)
+}
+
+// powerless says why an override that is there lifts nothing; empty if there is none.
+func (c *Calendar) powerless() string {
+	switch {
+	case c.override == nil:
+		return ""
+	case c.override.ExecutionTime != v1alpha1.ExecutionImmediate:
+		return fmt.Sprintf("the override %q lifts nothing: its executionTime is %s", c.override.Reason, c.override.ExecutionTime)
+	}
+	return fmt.Sprintf("the override %q lifts nothing any more: its endTime was %s", c.override.Reason, stamp(c.override.EndTime.Time))
 }
 
 // excludedUntil is when the exclusions that cover an instant, or follow one another from it on, end; zero if none does.

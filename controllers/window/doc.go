@@ -12,7 +12,9 @@
 //     instant at which that clock shows this time or a later one. So a time that the clocks skip in spring opens it right
 //     after the gap, and one that comes twice in autumn opens it the first time only. How long it stays open is counted in
 //     seconds that pass.
-//   - What cannot be read is refused by [Parse] in words for whoever wrote it: no calendar, so nothing confined may start.
+//   - What cannot be read is refused by [Parse] in words for whoever wrote it: nothing confined may start then, unless an
+//     override lifts the windows, readable or not. An override says by itself what it allows and until when, so nothing has
+//     to be guessed; what is not confined never waits.
 //
 // It may import api/v1alpha1, the cron library and the standard library.
 package window

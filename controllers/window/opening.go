@@ -24,6 +24,8 @@ const (
 	Excluded Reason = "Excluded"
 	// TooShort: a window is open, and what is left of it is too short.
 	TooShort Reason = "TooShort"
+	// Unreadable: nobody knows when a window is open.
+	Unreadable Reason = "Unreadable"
 )
 
 // Opening says whether something may start now, and until or from when.
@@ -36,11 +38,13 @@ type Opening struct {
 	From time.Time
 	// Until is when the opening that begins at From closes; zero if no end is in sight.
 	Until time.Time
+	// Why is the reason of the override that lets it start; empty if none has to.
+	Why string
 
 	// by names the exclusion that is on.
 	by string
-	// why is the reason of the override.
-	why string
+	// powerless says why an override that is there does not.
+	powerless string
 }
 
 // A search for an opening ends after this many changes between open and closed, or this far ahead: more than a year of
@@ -56,7 +60,10 @@ func (c *Calendar) At(now time.Time, kind v1alpha1.DisruptionKind, estimate time
 		return Opening{Open: true, Reason: Unconfined, From: now}
 	}
 	if c.overridden(now) {
-		return Opening{Open: true, Reason: Overridden, From: now, Until: c.override.EndTime.Time, why: c.override.Reason}
+		return Opening{Open: true, Reason: Overridden, From: now, Until: c.override.EndTime.Time, Why: c.override.Reason}
+	}
+	if c.unread {
+		return Opening{Reason: Unreadable, powerless: c.powerless()}
 	}
 	return c.search(now, estimate)
 }
@@ -80,7 +87,7 @@ type segment struct {
 // search looks for the first instant from now on at which an opening is long enough.
 func (c *Calendar) search(now time.Time, estimate time.Duration) Opening {
 	first := c.segment(now)
-	answer := Opening{Reason: InWindow}
+	answer := Opening{Reason: InWindow, powerless: c.powerless()}
 	switch {
 	case !first.open && first.name != "":
 		answer.Reason, answer.by = Excluded, first.name
@@ -129,15 +136,26 @@ func (o Opening) String() string {
 	case Unconfined:
 		return "no window is needed"
 	case Overridden:
-		return fmt.Sprintf("the override %q lifts the windows until %s", o.why, stamp(o.Until))
+		return fmt.Sprintf("the override %q lifts windows and exclusions until %s", o.Why, stamp(o.Until))
 	case InWindow:
 		return o.window() + " is open" + until(o.Until)
+	case Unreadable:
+		return "the windows cannot be read" + o.besides()
 	case Excluded:
-		return fmt.Sprintf("exclusion %s is on; %s", o.by, o.next())
+		return fmt.Sprintf("exclusion %s is on; %s", o.by, o.next()) + o.besides()
 	case TooShort:
-		return "what is left of the open window is too short; " + o.next()
+		return "what is left of the open window is too short; " + o.next() + o.besides()
+	case BetweenWindows:
 	}
-	return "no window is open; " + o.next()
+	return "no window is open; " + o.next() + o.besides()
+}
+
+// besides names the override that does not help.
+func (o Opening) besides() string {
+	if o.powerless == "" {
+		return ""
+	}
+	return "; " + o.powerless
 }
 
 // next says when it may start.

@@ -225,7 +225,13 @@ func TestAnOverrideLiftsEverythingUntilItEnds(t *testing.T) {
 	check(t, c, answer{now: "2026-12-01T23:59:59Z", estimate: time.Hour, reason: window.Overridden, until: "2026-12-02T00:00:00Z"})
 	check(t, c, answer{now: "2026-12-02T00:00:00Z", reason: window.Excluded, window: "nightly", from: "2026-12-28T04:30:00Z", until: "2026-12-28T06:00:00Z"})
 	check(t, parse(t, maintenance{}.override(v1alpha1.ExecutionImmediate, "2026-12-02T00:00:00Z")), answer{now: "2026-12-01T12:00:00Z", reason: window.Unconfined})
+	if words := c.At(at("2026-12-02T00:00:00Z"), moves, 0).String(); !strings.Contains(words, `; the override "hotfix" lifts nothing any more: its endTime was 2026-12-02T00:00:00Z`) {
+		t.Errorf("%q does not say that the override is over", words)
+	}
 	patient := parse(t, spec.override(v1alpha1.ExecutionNextWindow, "2026-12-02T00:00:00Z"))
+	if words := patient.At(at("2026-12-01T12:00:00Z"), moves, 0).String(); !strings.Contains(words, `the override "hotfix" lifts nothing: its executionTime is NextWindow`) {
+		t.Errorf("%q does not say why the override does not help", words)
+	}
 	check(t, patient, answer{now: "2026-12-01T12:00:00Z", reason: window.Excluded, window: "nightly", from: "2026-12-28T04:30:00Z", until: "2026-12-28T06:00:00Z"})
 }
 
@@ -248,8 +254,26 @@ func TestWhatCannotBeReadIsRefusedInWords(t *testing.T) {
 		"a zone within the schedule": {"TZ=Mars 30 4 * * *", "", "cannot be read"},
 	} {
 		spec := v1alpha1.MaintenanceSpec(maintenance{}.window("good", "30 4 * * *", "", 900).window("w", tc.cron, tc.zone, 900))
-		if c, err := window.Parse(&spec); err == nil || c != nil || !strings.Contains(err.Error(), tc.says) {
+		if c, err := window.Parse(&spec); err == nil || c.At(at("2026-12-01T04:31:00Z"), moves, 0).Open || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: got %v, want a refusal with %q", name, err, tc.says)
 		}
 	}
+}
+
+func TestAnOverrideLiftsWindowsThatCannotBeReadToo(t *testing.T) {
+	spec := maintenance{}.window("w", "0 25 * * *", "", 900)
+	unread := func(m maintenance) *window.Calendar {
+		s := v1alpha1.MaintenanceSpec(m)
+		c, err := window.Parse(&s)
+		if err == nil {
+			t.Fatal("it was read")
+		}
+		return c
+	}
+	noon := "2026-12-01T12:00:00Z"
+	check(t, unread(spec), answer{now: noon, reason: window.Unreadable})
+	check(t, unread(spec.override(v1alpha1.ExecutionImmediate, "2026-12-02T00:00:00Z")), answer{now: noon, reason: window.Overridden, until: "2026-12-02T00:00:00Z"})
+	check(t, unread(spec.override(v1alpha1.ExecutionImmediate, noon)), answer{now: noon, reason: window.Unreadable})
+	check(t, unread(spec.override(v1alpha1.ExecutionNextWindow, "2026-12-02T00:00:00Z")), answer{now: noon, reason: window.Unreadable})
+	check(t, unread(spec.confining(v1alpha1.DisruptionRollouts)), answer{now: noon, reason: window.Unconfined})
 }

@@ -267,7 +267,7 @@ func (d *demo) play(ctx context.Context, w *v1alpha1.World) error {
 	if len(s.Failed) > 0 {
 		return &trouble{
 			cause:  fmt.Errorf("the run did not show what it must: %s", strings.Join(s.Failed, "; ")),
-			remedy: "the violations above say who saw what, when and where; -json keeps all of them",
+			remedy: strings.Join(s.remedies, "; "),
 		}
 	}
 	return nil

@@ -84,11 +84,11 @@ func parseFault(s string) (f fault, err error) {
 	kind, node, hasNode := strings.Cut(what, ":")
 	at, length, hasLength := strings.Cut(when, "+")
 	f.kind = faultKind(kind)
-	if f.at, err = time.ParseDuration(at); err != nil {
+	if f.at, err = readDuration(at); err != nil {
 		return f, fmt.Errorf("the time: %w", err)
 	}
 	if hasLength {
-		if f.length, err = time.ParseDuration(length); err != nil {
+		if f.length, err = readDuration(length); err != nil {
 			return f, fmt.Errorf("the length: %w", err)
 		}
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,11 @@ func TestAVerdictNamesAllThatIsMissing(t *testing.T) {
 			t.Error(s.Failed)
 		}
 	}
+	remedies := map[string]string{"gap is 105ms": remedySlow, "9 of 10 players": remedyAway}
+	remedies["2 violations: 2 blink"] = remedySeen
+	for _, want := range []string{"bots were ended: 1 kicked", "inputs were refused: 1 bad"} {
+		remedies[want] = remedyEnded
+	}
 	for want, spoil := range map[string]func(s *summary){
 		"c never simulated": func(s *summary) { s.Players = map[string]float64{"a": 1, "b": 1, "c": 0, "d": 1} },
 		"199 handoffs":      func(s *summary) { s.Handoffs = 199 },
@@ -115,8 +122,16 @@ func TestAVerdictNamesAllThatIsMissing(t *testing.T) {
 		if s.check(true, 200); len(s.Failed) != 1 || !strings.Contains(s.Failed[0], want) || !strings.Contains(s.String(), "FAILED") {
 			t.Errorf("%s: %q", want, s.Failed)
 		}
+		if remedy := cmp.Or(remedies[want], remedyShown); !slices.Equal(s.remedies, []string{remedy}) {
+			t.Errorf("%s: advises %q, want %q", want, s.remedies, remedy)
+		}
 	}
 	s := good
+	s.Failed, s.GapP99, s.SeamX, s.SeamY = []string{"after fault kill:1@30s: x"}, 105, 0, 0
+	if s.check(true, 200); !slices.Equal(s.remedies, []string{remedyFault, remedySlow, remedyShown}) {
+		t.Errorf("several failures: %q", s.remedies)
+	}
+	s = good
 	s.GapP99, s.GapBefore = 1e6, new(float64(60))
 	if s.check(true, 200); len(s.Failed) != 0 || !strings.Contains(s.String(), "p99 >1s, before the faults p99 60ms") {
 		t.Errorf("the gap is judged by what was before the faults: %q", s.Failed)

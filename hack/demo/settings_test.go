@@ -34,22 +34,54 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 func TestWrongSettingsAreNamed(t *testing.T) {
 	inRoot(t)
 	for want, args := range map[string][]string{
-		"0 bots":          {"-bots", "0"},
-		"flags only":      {"now"},
-		"negative":        {"-duration", "-1s"},
-		"want kill:NODE":  {"-fault", "kill@3s"},
-		"raise -duration": {"-duration", "60s", "-fault", "kill:1@30s"},
-		"duration of 45s": {"-chaos", "-duration", "44s"},
-		"faults of its":   {"-chaos", "-duration", "5m", "-fault", "kill:1@30s"},
-		"one at a time":   {"-failover", "-fence"},
-		"have faults":     {"-fence", "-duration", "5m"},
+		"0 bots":                        {"-bots", "0"},
+		"flags only":                    {"now"},
+		"negative":                      {"-duration", "-1s"},
+		"want kill:NODE":                {"-fault", "kill@3s"},
+		"raise DURATION (-duration) to": {"-duration", "60s", "-fault", "kill:1@30s"},
+		"(-duration) of 45s":            {"-chaos", "-duration", "44s"},
+		"faults of its":                 {"-chaos", "-duration", "5m", "-fault", "kill:1@30s"},
+		"one at a time":                 {"-failover", "-fence"},
+		"have faults":                   {"-fence", "-duration", "5m"},
 	} {
 		if _, err := parse(args, env(nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one with %q", args, err, want)
 		}
 	}
+	for text, want := range map[string]string{"60": "60s for seconds", "1.5": "1.5s for seconds", "soon": "90s or 5m"} {
+		if _, err := parse(nil, env(map[string]string{"DURATION": text})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("DURATION=%s: error %v, want one with %q", text, err, want)
+		}
+	}
+	if _, err := parse([]string{"-fault", "kill:1@30"}, env(nil)); err == nil || !strings.Contains(err.Error(), "30s for seconds") {
+		t.Errorf("a fault without a unit: %v", err)
+	}
 	if _, err := parse(nil, env(map[string]string{"DURATION": "soon"})); err == nil || !strings.Contains(err.Error(), "DURATION=soon") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestHowManyHandoffsARunMustShowFollowsFromItsBotsAndItsTime(t *testing.T) {
+	inRoot(t)
+	for _, tc := range []struct {
+		bots, duration, handoffs string
+		want                     int
+	}{
+		{"40", "45s", "", 45},   // 110 were seen
+		{"100", "60s", "", 150}, // 336 were seen
+		{"100", "90s", "", 200},
+		{"1", "10s", "", 1},
+		{"5000", "1h", "", 200},
+		{"40", "45s", "200", 200},
+		{"40", "45s", "0", 0},
+	} {
+		args := []string{"-bots", tc.bots, "-duration", tc.duration}
+		if tc.handoffs != "" {
+			args = append(args, "-handoffs", tc.handoffs)
+		}
+		if s, err := parse(args, env(nil)); err != nil || s.handoffs != tc.want {
+			t.Errorf("%v: %d handoffs (%v), want %d", args, s.handoffs, err, tc.want)
+		}
 	}
 }
 

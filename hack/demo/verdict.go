@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,9 @@ type summary struct {
 	Faults       []string           `json:"faults,omitempty"`
 	Swarm        bots.Report        `json:"swarm"`
 	Failed       []string           `json:"failed"`
+
+	// remedies say what to do about what failed, each once.
+	remedies []string
 
 	// In a world of one or two columns (rows) a crossing of the seam cannot be told from one of a border.
 	noSeamX, noSeamY bool
@@ -64,34 +68,61 @@ func milliseconds(seconds float64) float64 {
 	return seconds * 1e3
 }
 
+// What to do about a failed run.
+const (
+	remedySeen  = "the violations above say who saw what, when and where; -json keeps all of them"
+	remedyEnded = "why bots were turned away, ended or refused is in the logs of the nodes, below pods"
+	remedyFault = "what was expected of the fault is said above, where it began; the logs of the nodes are below pods"
+	remedyShown = "too little was shown: raise DURATION (-duration) or BOTS (-bots)"
+	remedySlow  = "the machine may be busy: look with `uptime`, end what else runs, or lower BOTS (-bots)"
+	remedyAway  = "bots that are not connected lost their node late or wait for it: raise DURATION (-duration); if it stays so, read the logs of the nodes below pods"
+)
+
+// advise adds a remedy.
+func (s *summary) advise(remedy string) {
+	if !slices.Contains(s.remedies, remedy) {
+		s.remedies = append(s.remedies, remedy)
+	}
+}
+
 // check says what a run of given length should have shown and did not. A run that Ctrl-C ends has no minimum.
 func (s *summary) check(timed bool, handoffs int) {
-	fail := func(bad bool, format string, args ...any) {
+	if len(s.Failed) > 0 {
+		s.advise(remedyFault)
+	}
+	fail := func(bad bool, remedy, format string, args ...any) {
 		if bad {
+			s.advise(remedy)
 			s.Failed = append(s.Failed, fmt.Sprintf(format, args...))
 		}
 	}
 	s.Failed = append(s.Failed, s.Swarm.Failed()...)
+	if s.Swarm.ViolationCount > 0 {
+		s.advise(remedySeen)
+	}
+	if len(s.Swarm.LoginsFailed)+len(s.Swarm.Ended)+len(s.Swarm.Refused) > 0 {
+		s.advise(remedyEnded)
+	}
 	gap := s.GapP99
 	if s.GapBefore != nil {
 		gap = *s.GapBefore
 	}
-	fail(s.Handoffs > 0 && gap > longestGap.Seconds()*1e3, "the authority gap is %s at the 99th percentile, more than %v", quick(gap/1e3), longestGap)
+	fail(s.Handoffs > 0 && gap > longestGap.Seconds()*1e3, remedySlow, "the authority gap is %s at the 99th percentile, more than %v", quick(gap/1e3), longestGap)
 	if !timed {
 		return
 	}
 	for node, n := range s.Players {
-		fail(n == 0, "%s never simulated a player", node)
+		fail(n == 0, remedyShown, "%s never simulated a player", node)
 	}
 	if len(s.Players) > 1 {
-		fail(s.Handoffs < float64(handoffs), "%.0f handoffs, fewer than %d", s.Handoffs, handoffs)
-		fail(s.SeamX == 0 && !s.noSeamX, "no crossing of the seam in x")
-		fail(s.SeamY == 0 && !s.noSeamY, "no crossing of the seam in y")
+		fail(s.Handoffs < float64(handoffs), remedyShown, "%.0f handoffs, fewer than %d", s.Handoffs, handoffs)
+		fail(s.SeamX == 0 && !s.noSeamX, remedyShown, "no crossing of the seam in x")
+		fail(s.SeamY == 0 && !s.noSeamY, remedyShown, "no crossing of the seam in y")
 	}
 	if len(s.Players) >= 4 {
-		fail(s.Corner == 0, "no crossing of a corner of four nodes")
+		fail(s.Corner == 0, remedyShown, "no crossing of a corner of four nodes")
 	}
-	fail(s.Swarm.Connected < s.Swarm.Bots, "only %d of %d players were connected at the end", s.Swarm.Connected, s.Swarm.Bots)
+	fail(s.Swarm.Connected < s.Swarm.Bots, remedyAway, "only %d of %d players were connected at the end", s.Swarm.Connected, s.Swarm.Bots)
 }
 
 // String is for people.

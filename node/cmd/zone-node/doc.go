@@ -8,7 +8,7 @@
 //	zone-node import         write such a file to an empty store
 //
 // The last three say how a store is reached by the same flags and environment as a node. They end with 0 if the auditor
-// found no fault, with 1 if it did, and with 2 if it could not look.
+// found no fault, with 1 if it did, and with 2 if it could not look. Without any argument it lists its commands.
 //
 // Here are the flags, the assembly, the tick loop, health and metrics, and the report to the ZoneNode object. The loop is
 // the only place where the heart meets the clock: it steps it when a step is due, holds what a step decided if the fence

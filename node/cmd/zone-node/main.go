@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -24,21 +25,49 @@ func main() {
 	logging.Disable() // what the store's client says by itself is in our own lines
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := dispatch(ctx, log, os.Args[1:]); err != nil {
+	if err := dispatch(ctx, log, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		log.Error("zone-node ends", "error", err)
 		os.Exit(exitCode(err))
 	}
 }
 
+// commands is what people see who do not know them.
+const commands = `zone-node is a node of a World, and the tools for its store and its players.
+
+  zone-node [flags]        simulate; the operator gives the flags, see zone-node -help
+  zone-node token          print a development token for a player
+  zone-node audit          prove that each item in a store is in one place
+  zone-node export         write the world in a store to a file
+  zone-node import         write such a file to an empty store
+  zone-node store          run a store for development, which keeps nothing
+
+Each tells its flags by -help.
+`
+
+// errNoCommand: there is nothing to do.
+var errNoCommand = errors.New("nothing was done")
+
 func dispatch(ctx context.Context, log *slog.Logger, args []string) error {
+	if len(args) == 0 && os.Getenv("ZONE_WORLD") == "" {
+		fmt.Fprint(os.Stderr, commands)
+		return fmt.Errorf("%w: name a command", errNoCommand)
+	}
 	if len(args) > 0 {
 		switch args[0] {
+		case "help", "-h", "--h", "-help", "--help":
+			fmt.Fprint(os.Stderr, commands, "\n")
+			args[0] = "-help"
 		case "store":
 			return serveStore(ctx, args[1:])
 		case "token":
 			return printToken(args[1:])
 		case "audit", "export", "import":
 			return wholeStore(ctx, log, os.Stdout, args)
+		default:
+			if !strings.HasPrefix(args[0], "-") {
+				fmt.Fprint(os.Stderr, commands)
+				return fmt.Errorf("%w: %q is no command", errNoCommand, args[0])
+			}
 		}
 	}
 	cfg, err := parse(args)

@@ -25,31 +25,45 @@ var errCouldNotLook = errors.New("could not look")
 
 // exitCode is 1, or 2 if a command about a whole store could not look at it.
 func exitCode(err error) int {
-	if errors.Is(err, errCouldNotLook) {
+	if errors.Is(err, errCouldNotLook) || errors.Is(err, errNoCommand) {
 		return 2
 	}
 	return 1
 }
 
+// blind is an error after which nothing is known about what the store has. It keeps its own words.
+type blind struct{ error }
+
+func (b blind) Unwrap() []error { return []error{errCouldNotLook, b.error} }
+
 // wholeStore carries out a command about a whole store, and says on out what the auditor found.
 func wholeStore(ctx context.Context, log *slog.Logger, out io.Writer, args []string) error {
 	c, err := parseWhole(args)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errCouldNotLook, err)
+		return blind{err}
 	}
 	report, err := c.run(ctx, log)
 	if report != nil {
 		if err := errors.Join(report.Write(out), c.writeJSON(report)); err != nil {
-			return fmt.Errorf("%w: %w", errCouldNotLook, err)
+			return blind{fmt.Errorf("%s: %w", c.command, err)}
 		}
 	}
 	switch {
 	case report != nil && report.Found > 0:
 		return errors.Join(fmt.Errorf("%s: %d faults", c.command, report.Found), err)
 	case err != nil:
-		return fmt.Errorf("%s: %w: %w", c.command, errCouldNotLook, err)
+		return blind{fmt.Errorf("%s failed: %w", c.command, err)}
 	}
-	return nil
+	return c.praise(out, report)
+}
+
+// praise says in one line what a command has done.
+func (c *whole) praise(out io.Writer, r *audit.Report) error {
+	if c.command != "import" {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "imported %s: %d records, %d accounts and %d grounds, with %d items; nodes may start\n", c.in, r.Records, r.Accounts, r.Grounds, r.Items)
+	return err
 }
 
 // whole is what a command about a whole store was told.
@@ -94,12 +108,17 @@ func parseWhole(args []string) (*whole, error) {
 	switch {
 	case fs.NArg() > 0:
 		return nil, fmt.Errorf("%s: %q is no flag", c.command, fs.Arg(0))
-	case !strings.HasPrefix(c.store, "redis"):
-		return nil, fmt.Errorf("%s: -store is needed, such as redis://host:port", c.command)
+	case c.store == "":
+		return nil, fmt.Errorf("%s: -store is needed, such as redis://host:port, or ZONE_STORE in the environment", c.command)
+	case c.store == "memory":
+		return nil, fmt.Errorf("%s: nobody can look at a store in the memory of its node: -store must be such as redis://host:port", c.command)
 	case c.command == "export" && c.out == "":
 		return nil, errors.New("export: -out is needed")
 	case c.command == "import" && c.in == "":
 		return nil, errors.New("import: -in is needed")
+	}
+	if _, err := connect.Parse(c.store); err != nil {
+		return nil, fmt.Errorf("%s: -store (or ZONE_STORE): %w", c.command, err)
 	}
 	return c, c.readExpectation()
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -91,7 +93,7 @@ func TestAWorldIsCarriedFromStoreToStore(t *testing.T) {
 	if out, code, err := tool(t, "export", "-store=redis://"+from.Addr(), "-out", file, "-columns=4", "-rows=4"); code != 0 || !strings.Contains(out, "items 2") {
 		t.Fatalf("export: %d, %v, %s", code, err, out)
 	}
-	if out, code, err := tool(t, "import", "-store=redis://"+into.Addr(), "-in", file); code != 0 || !strings.Contains(out, "items 2") {
+	if out, code, err := tool(t, "import", "-store=redis://"+into.Addr(), "-in", file); code != 0 || !strings.Contains(out, "items 2") || !strings.Contains(out, "imported "+file+": 1 records, 0 accounts and 0 grounds, with 2 items;") {
 		t.Fatalf("import: %d, %v, %s", code, err, out)
 	}
 	if id, _ := into.Get(connect.Key); id != "default/genesis/1" {
@@ -115,6 +117,20 @@ func TestAToolIsToldAsANodeIs(t *testing.T) {
 	if out, code, err := tool(t, "audit"); code != 0 {
 		t.Errorf("by the environment: %d, %v, %s", code, err, out)
 	}
+	for want, args := range map[string][]string{
+		"audit: nobody can look at a store in the memory": {"audit", "-store=memory"},
+		"audit: -store is needed":                         {"audit", "-store="},
+		"audit: -store (or ZONE_STORE): store URL is not": {"audit", "-store=localhost:6379"},
+		"export: -out is needed":                          {"export"},
+		"import: -in is needed":                           {"import"},
+		"import failed: ":                                 {"import", "-in=/nowhere"},
+		"export failed: ":                                 {"export", "-out=/nowhere/x"},
+		"audit: writing the report: ":                     {"audit", "-json=/nowhere/x"},
+	} {
+		if _, code, err := tool(t, args...); code != 2 || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: %d, %v, want an error that begins with %q", args, code, err, want)
+		}
+	}
 	for _, args := range [][]string{
 		{"audit", "-store-id=default/eden/2"},
 		{"audit", "-store=memory"},
@@ -131,6 +147,20 @@ func TestAToolIsToldAsANodeIs(t *testing.T) {
 	} {
 		if _, code, err := tool(t, args...); code != 2 {
 			t.Errorf("%v: %d, %v", args, code, err)
+		}
+	}
+}
+
+func TestWhoAsksForHelpHasNotFailed(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"audit", "-h"}, {"export", "-help"}, {"import", "-h"}, {"token", "-h"}, {"store", "-h"}} {
+		if err := dispatch(t.Context(), log, args); !errors.Is(err, flag.ErrHelp) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	for _, args := range [][]string{{}, {"audti"}} {
+		if err := dispatch(t.Context(), log, args); !errors.Is(err, errNoCommand) || exitCode(err) != 2 {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }

@@ -1,15 +1,20 @@
 package backup
 
 import (
+	"bytes"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spatialcells/spatialcells/node/store/audit"
+	"github.com/spatialcells/spatialcells/node/store/connect"
 	"github.com/spatialcells/spatialcells/node/store/storetest"
 )
 
@@ -58,6 +63,38 @@ func TestAWipedServerIsRestoredFromAFile(t *testing.T) {
 	s.Kill()
 	s.Start()
 	found(t, s, restored)
+}
+
+// A server before 7.2 cannot be waited for, and need not be if it syncs before it replies.
+func TestAnImportWarnsOnlyOfAServerThatMayLoseIt(t *testing.T) {
+	from := storetest.NewServer(t)
+	populate(t, from.Addr, 10)
+	file := exported(t, from.Addr)
+	var old []string // settings that make a server as one before 7.2
+	if r, err := connect.Inspect(t.Context(), to(from.Addr)); err != nil {
+		t.Fatal(err)
+	} else if r.WaitAOF {
+		old = []string{"--rename-command", "WAITAOF", ""}
+	}
+	for name, tc := range map[string]struct {
+		settings []string
+		warns    string
+	}{
+		"it syncs before it replies":               {nil, ""},
+		"the same, and cannot be waited for":       {old, ""},
+		"it syncs later and cannot be waited for":  {slices.Concat(old, []string{"--appendfsync", "everysec"}), `appendfsync is \"everysec\"`},
+		"it does not tell and cannot be asked for": {slices.Concat(old, []string{"--rename-command", "CONFIG", ""}), "does not say how"},
+		"it has no file":                           {[]string{"--appendonly", "no"}, "appendonly is off"},
+	} {
+		var log bytes.Buffer
+		into := storetest.NewServer(t, tc.settings...)
+		if _, err := Import(t.Context(), to(into.Addr), file, audit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if warned := strings.Contains(log.String(), "level=WARN"); warned != (tc.warns != "") || !strings.Contains(log.String(), tc.warns) {
+			t.Errorf("%s: want a warning with %q: %s", name, tc.warns, log.String())
+		}
+	}
 }
 
 func TestTheServersDirectoryIsABackup(t *testing.T) {

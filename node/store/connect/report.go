@@ -76,6 +76,10 @@ func (r Report) Risking() string {
 	return ""
 }
 
+// Synced tells whether all that the server has replied to is on its disk: nobody has to wait for it. A server that does not
+// let us ask is not believed.
+func (r Report) Synced() bool { return r.AOF && r.Fsync == fsyncAlways && !r.AOFFailed }
+
 const (
 	rolePrimary = "master"
 	fsyncAlways = "always"
