@@ -361,7 +361,9 @@ type Authenticate struct {
 	// What a resuming client still holds, so that it is not sent again.
 	Held []*HeldChunk `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
 	// A resuming client: the highest input number whose result it knows.
-	AckedInput    uint64 `protobuf:"varint,6,opt,name=acked_input,json=ackedInput,proto3" json:"acked_input,omitempty"`
+	AckedInput uint64 `protobuf:"varint,6,opt,name=acked_input,json=ackedInput,proto3" json:"acked_input,omitempty"`
+	// A resuming client: the highest input number that it has ever sent. Who executed one of those may have crashed since.
+	SentInput     uint64 `protobuf:"varint,7,opt,name=sent_input,json=sentInput,proto3" json:"sent_input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -434,6 +436,13 @@ func (x *Authenticate) GetHeld() []*HeldChunk {
 func (x *Authenticate) GetAckedInput() uint64 {
 	if x != nil {
 		return x.AckedInput
+	}
+	return 0
+}
+
+func (x *Authenticate) GetSentInput() uint64 {
+	if x != nil {
+		return x.SentInput
 	}
 	return 0
 }
@@ -2275,7 +2284,7 @@ const file_client_proto_rawDesc = "" +
 	"\x05input\x18\x03 \x01(\v2\x1b.spatialcells.wire.v1.InputH\x00R\x05input\x12I\n" +
 	"\rchunk_request\x18\x04 \x01(\v2\".spatialcells.wire.v1.ChunkRequestH\x00R\fchunkRequest\x126\n" +
 	"\x06logout\x18\x05 \x01(\v2\x1c.spatialcells.wire.v1.LogoutH\x00R\x06logoutB\t\n" +
-	"\amessage\"\xef\x01\n" +
+	"\amessage\"\x8e\x02\n" +
 	"\fAuthenticate\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12)\n" +
 	"\x10protocol_version\x18\x02 \x01(\rR\x0fprotocolVersion\x12%\n" +
@@ -2283,7 +2292,9 @@ const file_client_proto_rawDesc = "" +
 	"\fresume_token\x18\x04 \x01(\tR\vresumeToken\x123\n" +
 	"\x04held\x18\x05 \x03(\v2\x1f.spatialcells.wire.v1.HeldChunkR\x04held\x12\x1f\n" +
 	"\vacked_input\x18\x06 \x01(\x04R\n" +
-	"ackedInput\"C\n" +
+	"ackedInput\x12\x1d\n" +
+	"\n" +
+	"sent_input\x18\a \x01(\x04R\tsentInput\"C\n" +
 	"\tHeldChunk\x12\f\n" +
 	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
 	"\x01y\x18\x02 \x01(\rR\x01y\x12\x1a\n" +

@@ -135,7 +135,7 @@ func (c *Client) authenticate(token string) []byte {
 	defer c.mu.Unlock()
 	a := &wire.Authenticate{Token: token, ProtocolVersion: ProtocolVersion, ClientVersion: c.opts.Version}
 	if w := c.model.Welcome; w != nil {
-		a.ResumeToken, a.AckedInput = w.ResumeToken, c.model.Acked()
+		a.ResumeToken, a.AckedInput, a.SentInput = w.ResumeToken, c.model.Acked(), max(c.inputs.next, 1)-1
 		a.Held = c.model.held()
 		c.model.NextConnection()
 	}

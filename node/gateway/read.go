@@ -85,7 +85,7 @@ func (c *conn) login(a *wire.Authenticate, deadline time.Time) (*zone.ClientConn
 		id.Spawn = &spawn
 	}
 	return &zone.ClientConnected{
-		Account: id.Account, Name: id.Name, Resume: a.GetResumeToken(), Held: a.GetHeld(), AckedInput: a.GetAckedInput(),
+		Account: id.Account, Name: id.Name, Resume: a.GetResumeToken(), Held: a.GetHeld(), AckedInput: a.GetAckedInput(), SentInput: a.GetSentInput(),
 		Spawn: id.Spawn, FreshSecret: rand.Text() + rand.Text(),
 	}, nil
 }

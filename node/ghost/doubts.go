@@ -37,8 +37,12 @@ func (s *Store) claim(home uint32, owner string) {
 	s.claims[home] = append(kept, claim{owner, s.tick})
 }
 
+// contested reports whether another live owner speaks for a replica's home. Who gave the entity away did so with the home, if
+// it has not spoken for that since: the table may be late.
 func (s *Store) contested(r *Replica) bool {
-	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool { return c.owner != r.Owner && !s.dead(c.owner) })
+	return slices.ContainsFunc(s.claims[r.Home], func(c claim) bool {
+		return c.owner != r.Owner && !s.dead(c.owner) && (c.owner != r.signer || c.tick > r.signedOff)
+	})
 }
 
 // doubt notes a replica whose home another live owner speaks for: when its own is dead, or has lost that home, it goes.

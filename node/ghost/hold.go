@@ -18,7 +18,7 @@ type held struct {
 // transfer is the old owner's sign-off: from here the new owner's messages count, those that came early first.
 func (s *Store) transfer(r *Replica, f *Frame) {
 	s.observe(SignedOff, r.Entity)
-	r.before, r.signedOff = r.Home, s.tick
+	r.before, r.signedOff, r.signer = r.Home, s.tick, r.Owner
 	r.Owner, r.Epoch, r.Home, r.stale, r.missing = f.To, f.Epoch, f.Home, false, false
 	r.resetNext = r.resetNext || f.Reset || r.unheard // an owner of which no word came before its last
 	r.unheard = true

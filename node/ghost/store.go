@@ -48,8 +48,9 @@ type Replica struct {
 	doubted    bool  // another live owner speaks for its home
 	missing    bool  // the snapshot that should have it does not; it may be in the next chunk's
 	before     uint32
-	fixed      bool  // it never moves and never changes its home
-	signedOff  int64 // when it was first said that it is at home elsewhere, and no longer in before; 0: never
+	fixed      bool   // it never moves and never changes its home
+	signedOff  int64  // when it was first said that it is at home elsewhere, and no longer in before; 0: never
+	signer     string // the owner that signed it off to this one, "": none did
 }
 
 type component struct {

@@ -430,3 +430,30 @@ func TestReplicasOfAnOwnerThatLostItsRegionGo(t *testing.T) {
 		t.Fatal("it stays though its home is another's, who does not have it here")
 	}
 }
+
+// A region goes back to an owner that had it before, and the table is late. Who gave it back speaks for it no more.
+func TestReplicasOfAnOwnerThatHasARegionAgainStay(t *testing.T) {
+	w := newWorld()
+	f := snapshot(0, 1, 10)
+	f.Home = 4
+	w.Passed(5, "b", "a")
+	w.EndSnapshot(1, "a", []uint32{4, 5})
+	w.deliver(t, step{"a", f})
+	g := transferred(1, 1, "b")
+	g.Home = 5
+	w.deliver(t, step{"a", g})
+	for range 2 * HoldTicks {
+		w.EndSnapshot(1, "a", []uint32{4})
+		w.deliver(t)
+	}
+	if w.Get(id) == nil {
+		t.Fatal("it vanished though who said whose it is has spoken for its home only before")
+	}
+	w.EndSnapshot(1, "a", []uint32{4, 5}) // it took the region back, and does not have it here
+	for range HoldTicks + 1 {
+		w.deliver(t)
+	}
+	if w.Get(id) != nil {
+		t.Fatal("it stays though its home is another's, who does not have it here")
+	}
+}

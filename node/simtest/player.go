@@ -43,7 +43,7 @@ func (c *Cluster) login(cl *Client, n *Node, spawn *torus.Pos) {
 // Resume connects a client whose socket is lost to a node, with its resume token.
 func (c *Cluster) Resume(cl *Client, n *Node) {
 	cl.NextConnection()
-	info := zone.ClientConnected{Account: cl.Account, Name: fmt.Sprintf("bot %d", cl.Account), Resume: cl.Welcome.ResumeToken, AckedInput: cl.Acked()}
+	info := zone.ClientConnected{Account: cl.Account, Name: fmt.Sprintf("bot %d", cl.Account), Resume: cl.Welcome.ResumeToken, AckedInput: cl.Acked(), SentInput: cl.number}
 	for _, pos := range sortedChunks(&cl.Model) {
 		info.Held = append(info.Held, &wire.HeldChunk{X: uint32(pos.X), Y: uint32(pos.Y), Revision: cl.Chunks[pos]})
 	}

@@ -87,6 +87,8 @@ type ClientConnected struct {
 	Held   []*wire.HeldChunk
 	// AckedInput is the highest input number whose result a resuming client knows.
 	AckedInput uint64
+	// SentInput is the highest input number that a resuming client has sent before.
+	SentInput uint64
 	// Spawn is where a new master appears, from the token; nil: the engine chooses by account.
 	Spawn *torus.Pos
 	// FreshSecret is random, made by the driver: the resume token of this connection when it becomes a fresh login.

@@ -362,7 +362,7 @@ func (s *session) forward() {
 		if !open[i].Sent {
 			open[i].Sent = true
 			if open[i].Life == 0 {
-				open[i].Life = s.recoveries + 1
+				open[i].Life = s.firstLife(open[i].Number)
 			}
 			s.gate.at(Happened{Point: CallSent, Account: s.account, Entity: s.entity, Number: open[i].Number, Peer: s.owner})
 			s.gate.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Call{Call: &wire.Call{
@@ -370,6 +370,15 @@ func (s *session) forward() {
 			}}})
 		}
 	}
+}
+
+// firstLife is the life of its owner, counted from 1, to which an input may have been sent first: this one, or any before if the client
+// has sent it by another connection, perhaps of a gateway that died together with that owner.
+func (s *session) firstLife(number uint64) uint32 {
+	if s.resumed && number <= s.info.SentInput {
+		return 1
+	}
+	return s.recoveries + 1
 }
 
 func (g *gate) callAnswered(from string, m *wire.CallAnswer) {

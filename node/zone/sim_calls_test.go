@@ -46,3 +46,18 @@ func TestAnInputOfAnEarlierLifeMovesNoItems(t *testing.T) {
 		}
 	}
 }
+
+// A client comes by another gateway, with inputs that it has sent before: the gateway that knew to which life of their owner may have
+// died together with that owner.
+func TestWhatAResumingClientHasSentMayBeOfAnyEarlierLife(t *testing.T) {
+	s := &session{info: ClientConnected{SentInput: 5}, recoveries: 3, resumed: true}
+	for number, want := range map[uint64]uint32{4: 1, 5: 1, 6: 4} {
+		if got := s.firstLife(number); got != want {
+			t.Errorf("input %d may have been sent to life %d first, want %d", number, got, want)
+		}
+	}
+	s.resumed = false // a fresh login numbers anew
+	if got := s.firstLife(1); got != 4 {
+		t.Errorf("of a fresh login: life %d", got)
+	}
+}

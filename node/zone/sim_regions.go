@@ -288,25 +288,35 @@ func (s *sim) claimRecords(r *region) {
 			continue
 		}
 		r.claims++
-		next := Record{Entity: rec.Entity, Epoch: rec.Epoch.Recovered(), Home: rec.Home}
-		s.store(StoreRequest{Op: StoreClaim, Record: next, Expect: rec.Epoch}, func(a StoreAnswer) {
-			if s.regions[r.index] != r {
-				return
-			}
-			if a.Code == StoreOK && a.Record != nil && !s.world.Alive(a.Record.Entity) {
-				if s.revive(*a.Record, true) {
-					s.atEntity(RecoveryRevived, a.Record.Entity, a.Record.Epoch, "")
-					s.orphan(a.Record.Entity)
-				}
-			}
-			if r.claims--; r.claims == 0 {
-				s.activate(r)
-			}
-		})
+		s.claimRecord(r, rec)
 	}
 	if r.claims == 0 {
 		s.activate(r)
 	}
+}
+
+// claimRecord claims one of them. A claim of the dead may have landed since the record was read: then it is claimed from where it is.
+func (s *sim) claimRecord(r *region, rec Record) {
+	next := Record{Entity: rec.Entity, Epoch: rec.Epoch.Recovered(), Home: rec.Home}
+	s.store(StoreRequest{Op: StoreClaim, Record: next, Expect: rec.Epoch}, func(a StoreAnswer) {
+		if s.regions[r.index] != r {
+			return
+		}
+		late := a.Code == StoreConflict && a.Record != nil && a.Record.Home == rec.Home && !a.Record.Resting && behind(rec.Epoch, a.Record.Epoch)
+		if late && !s.world.Alive(rec.Entity) {
+			s.claimRecord(r, *a.Record)
+			return
+		}
+		if a.Code == StoreOK && a.Record != nil && !s.world.Alive(a.Record.Entity) {
+			if s.revive(*a.Record, true) {
+				s.atEntity(RecoveryRevived, a.Record.Entity, a.Record.Epoch, "")
+				s.orphan(a.Record.Entity)
+			}
+		}
+		if r.claims--; r.claims == 0 {
+			s.activate(r)
+		}
+	})
 }
 
 // orphan: nobody is attached to a recovered master; its gateway attaches anew, or it goes to rest after the window.
