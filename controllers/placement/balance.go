@@ -79,18 +79,22 @@ func (b *balancer) closestNeighbour(part []int) int32 {
 }
 
 // even moves regions from nodes above their quota to nodes below, along a chain of neighbours, one region over each
-// border. Each round brings one node one region nearer to its quota, so it ends.
+// border. Each round brings a node above its quota and one below one region nearer to it, so it ends.
 func (b *balancer) even() {
 	b.counts = b.owner.Counts(b.nodes)
 	b.quota = quotas(b.counts, b.pinnedCounts(), b.grid.Size())
 	for {
 		if chain := b.chain(b.mayLeave); chain != nil {
-			b.pass(chain, b.mayLeave)
+			if !b.pass(chain, b.mayLeave) {
+				b.settle()
+			}
 			continue
 		}
 		// Pins can wall a node in so that only a cut through a neighbour's piece keeps the counts even.
 		if chain := b.chain(b.unpinned); chain != nil {
-			b.pass(chain, b.unpinned)
+			if !b.pass(chain, b.unpinned) {
+				b.settle()
+			}
 			continue
 		}
 		if !b.settle() {
@@ -99,8 +103,8 @@ func (b *balancer) even() {
 	}
 }
 
-// settle gives a node that no border leads to (its last region went to a pin, or pins surround it) one region of a node
-// above its quota, the nearest to what it has.
+// settle gives a node that no border leads to (its last region went to a pin, or pins surround it, or a chain broke off there)
+// one region of a node above its quota, the nearest to what it has.
 func (b *balancer) settle() bool {
 	taker := int32(-1)
 	for node := range b.nodes {
@@ -231,8 +235,10 @@ func (b *balancer) crossings(may func(int) bool) []bool {
 	return open
 }
 
-// pass hands one region over each border of the chain, from its end, so that no node runs empty.
-func (b *balancer) pass(chain []int32, may func(int) bool) {
+// pass hands one region over each border of the chain, from its end, so that no node runs empty. False: a hand-over closed the
+// border before it, so that a node in the chain is one below its quota now, instead of the last; passing on from there again could
+// go to and fro for ever.
+func (b *balancer) pass(chain []int32, may func(int) bool) bool {
 	for k := len(chain) - 1; k > 0; k-- {
 		giver, taker := chain[k-1], chain[k]
 		cell := b.best(giver, taker, may)
@@ -240,12 +246,13 @@ func (b *balancer) pass(chain []int32, may func(int) bool) {
 			cell = b.best(giver, taker, b.unpinned)
 		}
 		if cell < 0 {
-			return
+			return false
 		}
 		b.owner[cell] = taker
 		b.counts[giver]--
 		b.counts[taker]++
 	}
+	return true
 }
 
 // best is the region of giver whose move to taker shortens the borders most, or -1.

@@ -106,6 +106,14 @@ func TestPinsAreKeptAndTheRestIsEven(t *testing.T) {
 	})
 }
 
+// On a narrow torus a region that crosses to a neighbour can close the border that the chain came over.
+func TestAChainThatBreaksOffIsNotTriedForEver(t *testing.T) {
+	table := mustPlan(t, Declaration{Grid: Grid{2, 9}, Nodes: 7, Policy: Balanced, Areas: []Area{{Column: 1, Row: 1, Width: 1, Height: 2}}})
+	if counts := table.Counts(7); spread(counts) > 1 {
+		t.Fatalf("counts %v differ by more than one", counts)
+	}
+}
+
 func TestOnePinAddsAtMostOnePiecePerNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Grid{16, 16}
