@@ -104,7 +104,7 @@ func (s *server) await() (connect.Config, connect.Report) {
 
 func TestWhatIsAcknowledgedOutlivesAKill(t *testing.T) {
 	if installed() == "" {
-		t.Skip("neither valkey-server nor redis-server is installed")
+		t.Skip("neither valkey-server nor redis-server is installed") // the embedded one keeps nothing; CI installs a server
 	}
 	s := newServer(t)
 	s.start()

@@ -15,6 +15,6 @@ func main() {
 			panic(err)
 		}
 		fmt.Println(time.Now().Unix(), boot.Sec)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the test reads a line each time, until the clock has jumped
 	}
 }
