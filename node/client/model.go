@@ -49,8 +49,10 @@ type Seen struct {
 	Item          *wire.Item
 	Inventory     []*wire.Item
 	InventoryTold int
-	// Updated is the tick of the last word about the entity.
+	// Updated is the tick of the last word about the entity. Dated is the tick that the newest word in public is from: one that
+	// waited for a gateway that stood still is old when it comes, and what only the account may know comes by another stream.
 	Updated uint64
+	Dated   uint64
 	placed  bool
 	stale   bool // not sent again since a resync began
 }

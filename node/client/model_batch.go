@@ -52,7 +52,7 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 		m.violate(Double, id, "it appears and is in sight already")
 	}
 	if u.Appear { // nothing of before counts; the tick may be another gateway's
-		s.Walk, s.Since, s.placed = motion.Walk{}, 0, false
+		s.Walk, s.Since, s.Dated, s.placed = motion.Walk{}, 0, 0, false
 	}
 	if u.Reset_ || s.stale {
 		s.Marks++
@@ -68,6 +68,9 @@ func (m *Model) update(u *wire.EntityUpdate) error {
 	}
 	if u.Appear && !s.placed {
 		m.violate(Hole, id, "it appears without a position")
+	}
+	if len(u.Events) > 0 && !u.Reset_ { // an event has no age, but without a mark it is on time
+		s.Dated = m.Tick
 	}
 	for _, e := range u.Events {
 		if said := e.GetSaid(); said != nil {
@@ -116,6 +119,11 @@ func (m *Model) Surrounded(p torus.Pos) bool {
 
 func (m *Model) component(s *Seen, c *wire.ComponentUpdate, jump bool) {
 	since := m.Tick - min(uint64(c.AgeTicks), m.Tick)
+	switch c.Component.(type) {
+	case *wire.ComponentUpdate_Stamina, *wire.ComponentUpdate_Inventory:
+	default:
+		s.Dated = max(s.Dated, since)
+	}
 	switch v := c.Component.(type) {
 	case *wire.ComponentUpdate_Position:
 		m.position(s, v.Position, since, jump)

@@ -133,6 +133,29 @@ func TestAFullSetKeepsWhatIsSentAgainAndMarksIt(t *testing.T) {
 	}
 }
 
+func TestAWordIsAsOldAsItSays(t *testing.T) {
+	old := walk(10, 10, 40, 10)
+	old.AgeTicks = 400
+	stamina := &wire.ComponentUpdate{Component: &wire.ComponentUpdate_Stamina{Stamina: &wire.Stamina{}}}
+	var m client.Model
+	receive(t, &m, welcome(false, 1))
+	for i, c := range []struct {
+		batch *wire.ServerEnvelope
+		dated uint64
+	}{
+		{batch(1, 10, true, appear(1, at(10, 10))), 10},
+		{batch(2, 20, false, &wire.EntityUpdate{Entity: 1, Events: said("hello")}), 20},
+		{batch(3, 420, false, &wire.EntityUpdate{Entity: 1, Components: []*wire.ComponentUpdate{stamina}}), 20}, // of another stream
+		{batch(4, 425, false, &wire.EntityUpdate{Entity: 1, Reset_: true, Components: []*wire.ComponentUpdate{old}, Events: said("old")}), 25},
+		{batch(5, 430, false, &wire.EntityUpdate{Entity: 1, Reset_: true, Components: []*wire.ComponentUpdate{at(12, 10)}}), 430},
+	} {
+		receive(t, &m, c.batch)
+		if own := m.Own(); own == nil || own.Dated != c.dated || own.Updated != m.Tick {
+			t.Errorf("batch %d: %+v, want dated %d", i+1, own, c.dated)
+		}
+	}
+}
+
 func TestChatCarriesTheSightingOfItsSpeaker(t *testing.T) {
 	var m client.Model
 	receive(t, &m, welcome(false, 1), batch(1, 10, false, appear(9, at(5, 5))))

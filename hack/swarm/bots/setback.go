@@ -24,11 +24,14 @@ const (
 	trailLength = 256
 )
 
-// whereabouts is where a bot was when its owner last spoke of it, and what it still had to walk.
+// whereabouts is what the owner of a bot last said of it: where it was, and what it still had to walk.
 type whereabouts struct {
 	known bool
-	walk  motion.Walk
 	heard time.Time
+	// walk is where it was when the newest word was said. That may be long before it was heard: a gateway that stands still
+	// makes words wait.
+	walk motion.Walk
+	said time.Time
 	// trail is where it was, the last place last.
 	trail []footprint
 	// told is what was known then or later: a full set repeats what was heard before, which is no word of the owner.
@@ -71,9 +74,12 @@ func (b *bot) followed(m *client.Model, own *client.Seen, tick uint64, now time.
 	if w.told = is; w.known && marked && was.resets == is.resets {
 		return
 	}
-	w.known, w.heard, w.walk = true, now, own.Walk
-	if own.Updated > own.Since {
-		w.walk.Ticks(m.Grid, int(min(own.Updated-own.Since, longestWalk)))
+	w.known, w.heard, w.walk, w.said = true, now, own.Walk, now
+	if tick > own.Dated {
+		w.said = now.Add(-time.Duration(min(tick-own.Dated, longestWalk)) * tickTime)
+	}
+	if own.Dated > own.Since {
+		w.walk.Ticks(m.Grid, int(min(own.Dated-own.Since, longestWalk)))
 	}
 }
 
@@ -94,7 +100,7 @@ func (b *bot) spokeAfter(moment time.Time) bool {
 func (b *bot) forgot(g torus.Grid, at torus.Pos, now time.Time) {
 	w := &b.whereabouts
 	walk := w.walk
-	for range min(int(now.Sub(w.heard)/tickTime)+1, longestWalk) {
+	for range min(int(now.Sub(w.said)/tickTime)+1, longestWalk) {
 		if g.Chebyshev(walk.At, at) <= client.Slack {
 			return
 		}
@@ -102,14 +108,14 @@ func (b *bot) forgot(g torus.Grid, at torus.Pos, now time.Time) {
 	}
 	back := time.Duration(-1)
 	for _, p := range w.trail {
-		if !p.when.After(w.heard) && g.Chebyshev(p.at, at) <= client.Slack {
-			back = w.heard.Sub(p.when) // the last time counts
+		if !p.when.After(w.said) && g.Chebyshev(p.at, at) <= client.Slack {
+			back = w.said.Sub(p.when) // the last time counts
 		}
 	}
 	b.swarm.count.undone = max(b.swarm.count.undone, back)
-	if allowed := undone + b.swarm.storeAway(w.heard.Add(-undone), now) + Grace; back > allowed {
-		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it is at %v, where it was %v before it was heard of last, %v ago; %v may be undone",
-			at, back.Round(time.Millisecond), now.Sub(w.heard).Round(time.Millisecond), allowed))
+	if allowed := undone + b.swarm.storeAway(w.said.Add(-undone), now) + Grace; back > allowed {
+		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it is at %v, where it was %v before the last word of it, which is from %v ago; %v may be undone",
+			at, back.Round(time.Millisecond), now.Sub(w.said).Round(time.Millisecond), allowed))
 	}
 }
 
@@ -129,11 +135,11 @@ func (b *bot) fellBack(g torus.Grid, at torus.Pos, now time.Time) {
 	w := b.whereabouts
 	allowed := int64(Tolerance)
 	if !b.left {
-		allowed += int64((undone + b.swarm.storeAway(w.heard.Add(-undone), now)).Seconds() * walkingSpeed)
+		allowed += int64((undone + b.swarm.storeAway(w.said.Add(-undone), now)).Seconds() * walkingSpeed)
 	}
 	nearest := int64(1 << 62)
 	walk := w.walk
-	for range min(int(now.Sub(w.heard)/tickTime)+1, longestWalk) {
+	for range min(int(now.Sub(w.said)/tickTime)+1, longestWalk) {
 		nearest = min(nearest, g.Chebyshev(walk.At, at))
 		if nearest <= Tolerance || len(walk.Waypoints) == 0 {
 			break
@@ -143,7 +149,7 @@ func (b *bot) fellBack(g torus.Grid, at torus.Pos, now time.Time) {
 	b.swarm.count.setback = max(b.swarm.count.setback, nearest)
 	if nearest > allowed {
 		b.swarm.violate(b, nil, Setback, b.truth.entity, fmt.Sprintf("it is at %v, %d m from all places where it can have been since it was at %v %v ago; %d m may be undone",
-			at, nearest, w.walk.At, now.Sub(w.heard).Round(time.Millisecond), allowed))
+			at, nearest, w.walk.At, now.Sub(w.said).Round(time.Millisecond), allowed))
 	}
 }
 
