@@ -12,7 +12,7 @@ const entity = ecs.EntityID(9)
 
 func TestAnUnknownEntityIsTaken(t *testing.T) {
 	var k Known
-	if v := k.Judge(entity, epoch(1), nil, false); v != Take {
+	if v := k.Judge(entity, "a#1", epoch(1), nil, false); v != Take {
 		t.Errorf("judged %v", v)
 	}
 }
@@ -20,39 +20,50 @@ func TestAnUnknownEntityIsTaken(t *testing.T) {
 func TestARefusedEpochIsBurned(t *testing.T) {
 	var k Known
 	k.Burn(0, entity, epoch(4))
-	if v := k.Judge(entity, epoch(4), nil, false); v != Refuse {
+	if v := k.Judge(entity, "a#1", epoch(4), nil, false); v != Refuse {
 		t.Errorf("the duplicate of a refused offer is judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(3), nil, false); v != Refuse {
+	if v := k.Judge(entity, "a#1", epoch(3), nil, false); v != Refuse {
 		t.Errorf("an older one is judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(5), nil, false); v != Take {
+	if v := k.Judge(entity, "a#1", epoch(5), nil, false); v != Take {
 		t.Errorf("the thawed entity's next offer is judged %v", v)
 	}
 	k.Burn(1, entity, epoch(2))
-	if v := k.Judge(entity, epoch(4), nil, false); v != Refuse {
+	if v := k.Judge(entity, "a#1", epoch(4), nil, false); v != Refuse {
 		t.Error("a later refusal of an older epoch forgot the burned one")
 	}
 }
 
 func TestALateOfferOfWhatWasHandedOnIsAcceptedNotTaken(t *testing.T) {
 	var k Known
-	k.Bury(0, entity, Tombstone{Epoch: epoch(5), Region: 2})
-	if v := k.Judge(entity, epoch(4), nil, false); v != AcceptAgain {
+	k.Bury(0, entity, Tombstone{Epoch: epoch(5), Region: 2, To: "b#1"})
+	if v := k.Judge(entity, "a#1", epoch(4), nil, false); v != AcceptAgain {
 		t.Errorf("judged %v: the source would keep or double it", v)
 	}
-	if v := k.Judge(entity, epoch(6), nil, false); v != Take {
+	if v := k.Judge(entity, "a#1", epoch(6), nil, false); v != Take {
 		t.Errorf("it comes back and is judged %v", v)
+	}
+}
+
+func TestWhatItsNewOwnerHasLostIsTakenBack(t *testing.T) {
+	var k Known
+	k.Bury(0, entity, Tombstone{Epoch: epoch(5), Region: 2, To: "b#1"})
+	if v := k.Judge(entity, "b#1", epoch(5), nil, true); v != Take {
+		t.Errorf("judged %v: nobody would have it", v)
+	}
+	if v := k.Judge(entity, "c#1", epoch(5), nil, true); v != AcceptAgain {
+		t.Errorf("what somebody else has is judged %v", v)
 	}
 }
 
 func TestADuplicateOfWhatIsHereIsAcceptedAgain(t *testing.T) {
 	var k Known
 	live := epoch(5)
-	if v := k.Judge(entity, epoch(5), &live, false); v != AcceptAgain {
+	if v := k.Judge(entity, "a#1", epoch(5), &live, false); v != AcceptAgain {
 		t.Errorf("judged %v", v)
 	}
-	if v := k.Judge(entity, epoch(6), &live, false); v != Refuse {
+	if v := k.Judge(entity, "a#1", epoch(6), &live, false); v != Refuse {
 		t.Errorf("an offer of what this node owns is judged %v: there would be two", v)
 	}
 }

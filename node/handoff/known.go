@@ -104,15 +104,16 @@ func (k *Known) InChunk(chunk uint64, fn func(ecs.EntityID, Tombstone)) {
 func (k *Known) Returned(id ecs.EntityID) { delete(k.tombs, id) }
 
 // Judge answers an offer of an epoch. live is the epoch of the copy that this node owns or holds frozen, if it has one. An
-// orphan is refused only if its very epoch is burned: that a later one is, says nothing of whether somebody has it.
-func (k *Known) Judge(id ecs.EntityID, offered ecs.Epoch, live *ecs.Epoch, orphan bool) Verdict {
+// orphan is refused only if its very epoch is burned: that a later one is, says nothing of whether somebody has it. Nor does it say so
+// that the entity went to the very session that offers it now, at the epoch that it got there: it has lost the region since.
+func (k *Known) Judge(id ecs.EntityID, from string, offered ecs.Epoch, live *ecs.Epoch, orphan bool) Verdict {
 	if live != nil {
 		if live.Less(offered) {
 			return Refuse // the source cannot own what this node owns: let the newer epochs settle it
 		}
 		return AcceptAgain
 	}
-	if t, ok := k.tombs[id]; ok && !t.value.Epoch.Less(offered) {
+	if t, ok := k.tombs[id]; ok && !t.value.Epoch.Less(offered) && (t.value.To != from || t.value.Epoch != offered) {
 		return AcceptAgain
 	}
 	if b, ok := k.burned[id]; ok && (b.value == offered || !orphan && !b.value.Less(offered)) {

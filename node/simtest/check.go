@@ -297,7 +297,7 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 			k.broke(3, "entity %v went to rest, and its record lacks inputs that it executed, up to %d of account %d", h.Entity, x.number, h.Account)
 		}
 	case zone.StageCompleted:
-		n.Engine.EachStaged(func(id ecs.EntityID, epoch zone.Epoch) { k.staged[id] = epoch })
+		n.Engine.EachStaged(int(h.Place), func(id ecs.EntityID, epoch zone.Epoch) { k.staged[id] = epoch })
 	case zone.MoveCommitted:
 		k.mover, k.movedAt = n, k.c.ticks
 	case zone.HandoffAccepted, zone.SignOffSent:

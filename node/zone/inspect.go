@@ -71,15 +71,14 @@ func (e *Engine) EachOffer(fn func(id ecs.EntityID, epoch Epoch)) {
 	}
 }
 
-// EachStaged calls fn for every entity of the complete stages of this node, with the epoch that it will have here.
-func (e *Engine) EachStaged(fn func(id ecs.EntityID, epoch Epoch)) {
-	for _, st := range e.sim.stages.by {
-		if st.cut == nil {
-			continue
-		}
-		for id, x := range st.entities {
-			fn(id, epochOf(x.Epoch).Transferred(1))
-		}
+// EachStaged calls fn for every entity of the stage of a region, if that is complete, with the epoch that it will have here.
+func (e *Engine) EachStaged(region int, fn func(id ecs.EntityID, epoch Epoch)) {
+	st := e.sim.stages.by[region]
+	if st == nil || st.cut == nil {
+		return
+	}
+	for id, x := range st.entities {
+		fn(id, epochOf(x.Epoch).Transferred(1))
 	}
 }
 

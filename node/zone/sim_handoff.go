@@ -156,7 +156,7 @@ func (s *sim) offered(from string, m *wire.Offer) {
 		s.acceptAgain(from, id, epoch)
 		return
 	}
-	switch s.known.Judge(id, epoch, live, m.Orphaned) {
+	switch s.known.Judge(id, from, epoch, live, m.Orphaned) {
 	case handoff.AcceptAgain:
 		s.atEntity(OfferKnown, id, epoch, from)
 		s.acceptAgain(from, id, epoch)
