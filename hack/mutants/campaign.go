@@ -47,7 +47,7 @@ func (c *campaign) run(ctx context.Context, mutants []mutant) ([]result, error) 
 	}
 	defer os.RemoveAll(temp)
 	c.temp = temp
-	if err := c.soundFirst(ctx); err != nil {
+	if err := c.soundFirst(ctx, mutants); err != nil {
 		return nil, err
 	}
 	results := make([]result, len(mutants))
@@ -72,28 +72,51 @@ func (c *campaign) run(ctx context.Context, mutants []mutant) ([]result, error) 
 }
 
 // soundFirst runs the cluster without a defect: what it reports of a mutant means nothing if it reports this one, too.
-func (c *campaign) soundFirst(ctx context.Context) error {
-	fmt.Fprintf(c.out, "the cluster without a defect: %d seeds from %d\n", c.seeds.count, c.seeds.first)
+func (c *campaign) soundFirst(ctx context.Context, mutants []mutant) error {
+	kinds := worlds(mutants)
+	fmt.Fprintf(c.out, "the cluster without a defect: %d seeds from %d, of %d kinds of worlds\n", c.seeds.count, c.seeds.first, len(kinds))
 	binary, err := compile(ctx, c.root, c.temp, "")
 	if err != nil {
 		return fmt.Errorf("the unmutated cluster: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, part := range c.seeds.split(c.parallel) {
-		group.Go(func() error {
-			o, err := c.soak(ctx, binary, part)
-			switch {
-			case err != nil:
-				return err
-			case o.Verdict == broke:
-				return fmt.Errorf("the unmutated cluster fails at seed %d: fix that first (%s: %s)", o.Seed, o.What, o.Detail)
-			case o.Verdict != passed:
-				return fmt.Errorf("the unmutated cluster cannot be judged: %s", o.Detail)
-			}
-			return nil
-		})
+	group.SetLimit(c.parallel)
+	for _, kind := range kinds {
+		for _, part := range c.seeds.split(c.parallel) {
+			group.Go(func() error { return c.sound(ctx, binary, kind, part) })
+		}
 	}
 	return group.Wait()
+}
+
+func (c *campaign) sound(ctx context.Context, binary, worlds string, part seeds) error {
+	o, err := c.soak(ctx, binary, worlds, part)
+	switch {
+	case err != nil:
+		return err
+	case o.Verdict == broke:
+		return fmt.Errorf("the unmutated cluster fails at seed %d%s: fix that first (%s: %s)", o.Seed, aroundWhat(worlds), o.What, o.Detail)
+	case o.Verdict != passed:
+		return fmt.Errorf("the unmutated cluster cannot be judged%s: %s", aroundWhat(worlds), o.Detail)
+	}
+	return nil
+}
+
+// worlds are the kinds of worlds that mutants are looked for in, sorted.
+func worlds(mutants []mutant) []string {
+	var list []string
+	for i := range mutants {
+		list = append(list, mutants[i].Worlds)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func aroundWhat(worlds string) string {
+	if worlds == "" {
+		return ""
+	}
+	return " around " + worlds
 }
 
 // split deals seeds out in parts of equal size, give or take one.
@@ -107,8 +130,8 @@ func (s seeds) split(parts int) []seeds {
 	return list
 }
 
-func (c *campaign) soak(ctx context.Context, binary string, s seeds) (outcome, error) {
-	return soak(ctx, binary, filepath.Join(c.root, "node", "simtest"), s, c.limit)
+func (c *campaign) soak(ctx context.Context, binary, worlds string, s seeds) (outcome, error) {
+	return soak(ctx, binary, filepath.Join(c.root, "node", "simtest"), worlds, s, c.limit)
 }
 
 // mutate builds a mutant and runs it.
@@ -129,7 +152,7 @@ func (c *campaign) mutate(ctx context.Context, m *mutant) (outcome, error) {
 	if err != nil {
 		return outcome{Verdict: failed, Detail: err.Error()}, nil
 	}
-	return c.soak(ctx, binary, c.seeds)
+	return c.soak(ctx, binary, m.Worlds, c.seeds)
 }
 
 // judged says whether the right check found a mutant.

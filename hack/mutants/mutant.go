@@ -15,6 +15,8 @@ type mutant struct {
 	Name string
 	// Defect says in one line what is wrong.
 	Defect string
+	// Worlds is the situation that the worlds are made around that it is looked for in; "" are all kinds.
+	Worlds string
 	// By are the checks that may find it, as a run names them: "invariant 1", "liveness", "assertion".
 	By    []string
 	Files []patch
@@ -35,6 +37,7 @@ type hunk struct {
 // Lines that shape a mutant's file.
 const (
 	invariantPrefix           = "invariant:"
+	worldsPrefix              = "worlds:"
 	hunkOld, hunkNew, hunkEnd = "<<<<", "====", ">>>>"
 )
 
@@ -101,7 +104,7 @@ func parseMutant(name, text string) (mutant, error) {
 	return m, nil
 }
 
-// head reads the description, the invariant line and what is blank up to the first file.
+// head reads the description, the lines about worlds and invariants, and what is blank up to the first file.
 func (p *parser) head(m *mutant) error {
 	for ; p.next < len(p.lines); p.next++ {
 		line := strings.TrimSpace(p.lines[p.next])
@@ -116,6 +119,11 @@ func (p *parser) head(m *mutant) error {
 				return fmt.Errorf("line %d: %w", p.next, err)
 			}
 			return p.blank()
+		case strings.HasPrefix(line, worldsPrefix):
+			m.Worlds, _, _ = strings.Cut(strings.TrimPrefix(line, worldsPrefix), "#")
+			if m.Worlds = strings.TrimSpace(m.Worlds); m.Worlds == "" {
+				return fmt.Errorf("line %d: name the situation that the worlds are made around", p.next+1)
+			}
 		case isFile(line) || line == hunkOld:
 			return fmt.Errorf("line %d: the line %q must come before the first file", p.next+1, invariantPrefix)
 		case m.Defect == "":

@@ -55,6 +55,20 @@ func TestAMutantIsReadWithItsFilesAndHunks(t *testing.T) {
 	}
 }
 
+func TestAMutantMayNameItsKindOfWorlds(t *testing.T) {
+	m, err := parseMutant("open", strings.Replace(good, "invariant:", "worlds: gates  # where there is much to shut\ninvariant:", 1))
+	if err != nil || m.Worlds != "gates" {
+		t.Errorf("%v: worlds %q", err, m.Worlds)
+	}
+	if _, err := parseMutant("open", strings.Replace(good, "invariant:", "worlds: # all\ninvariant:", 1)); err == nil || !strings.Contains(err.Error(), "line 3: name the situation") {
+		t.Errorf("no name: %v", err)
+	}
+	m, err = parseMutant("open", good)
+	if err != nil || m.Worlds != "" {
+		t.Errorf("%v: worlds %q where none are named", err, m.Worlds)
+	}
+}
+
 func TestABadFormIsRefusedWithItsLine(t *testing.T) {
 	change := func(old, replacement string) string { return strings.Replace(good, old, replacement, 1) }
 	for name, c := range map[string]struct{ text, want string }{

@@ -16,11 +16,11 @@ import (
 func (r *result) story() string {
 	switch {
 	case r.Found:
-		return fmt.Sprintf("%s, seed %d: %s", r.What, r.Seed, clip(r.Detail))
+		return fmt.Sprintf("%s, seed %d%s: %s", r.What, r.Seed, aroundWhat(r.Worlds), clip(r.Detail))
 	case r.Verdict == broke:
-		return fmt.Sprintf("NOT FOUND by %s: seed %d broke %s: %s", strings.Join(r.By, ", "), r.Seed, r.What, clip(r.Detail))
+		return fmt.Sprintf("NOT FOUND by %s: seed %d%s broke %s: %s", strings.Join(r.By, ", "), r.Seed, aroundWhat(r.Worlds), r.What, clip(r.Detail))
 	case r.Verdict == passed:
-		return fmt.Sprintf("SURVIVED %d seeds", r.Seeds)
+		return fmt.Sprintf("SURVIVED %d seeds%s", r.Seeds, aroundWhat(r.Worlds))
 	}
 	return "NOT JUDGED: " + r.Detail
 }
@@ -102,6 +102,7 @@ type report struct {
 type reportMutant struct {
 	Name     string   `json:"name"`
 	Defect   string   `json:"defect"`
+	Worlds   string   `json:"worlds,omitempty"`
 	MayCatch []string `json:"mayCatch"`
 	Found    bool     `json:"found"`
 	Verdict  verdict  `json:"verdict"`
@@ -118,7 +119,7 @@ func writeReport(path string, s seeds, results []result, took time.Duration) err
 	for i := range results {
 		x := &results[i]
 		m := reportMutant{
-			Name: x.Name, Defect: x.Defect, MayCatch: x.By, Found: x.Found, Verdict: x.Verdict, CaughtBy: x.What, Seeds: x.Seeds,
+			Name: x.Name, Defect: x.Defect, Worlds: x.Worlds, MayCatch: x.By, Found: x.Found, Verdict: x.Verdict, CaughtBy: x.What, Seeds: x.Seeds,
 			Seconds: x.Took.Seconds(), Detail: x.Detail,
 		}
 		if x.Verdict == broke {

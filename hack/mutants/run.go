@@ -119,12 +119,13 @@ func knownChecks() []string {
 }
 
 // soak runs seeds in a built cluster until one breaks something. The error is of the context only.
-func soak(ctx context.Context, binary, dir string, s seeds, limit time.Duration) (outcome, error) {
+// around is the situation that the worlds are made around, or "".
+func soak(ctx context.Context, binary, dir, around string, s seeds, limit time.Duration) (outcome, error) {
 	defer ownThread()()
 	run, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := child(run, dir, []string{"GOMAXPROCS=1"}, binary, "-test.run", "^TestSoak$", "-test.v",
-		"-seeds", strconv.Itoa(s.count), "-first-seed", strconv.FormatInt(s.first, 10), "-stop-at-first")
+		"-seeds", strconv.Itoa(s.count), "-first-seed", strconv.FormatInt(s.first, 10), "-stop-at-first", "-around", around)
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
 	if err := cmd.Start(); err != nil {

@@ -61,7 +61,7 @@ func TestARunIsJudgedByWhatItPrints(t *testing.T) {
 		"no test is run":           {"testing: warning: no tests to run\nPASS", 0, outcome{Verdict: failed, Detail: "the test did not say what it found: testing: warning: no tests to run | PASS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := soak(t.Context(), says(t, c.text, c.code), t.TempDir(), seeds{7, 2}, time.Minute)
+			got, err := soak(t.Context(), says(t, c.text, c.code), t.TempDir(), "", seeds{7, 2}, time.Minute)
 			if err != nil || got != c.want {
 				t.Errorf("%v, %+v, want %+v", err, got, c.want)
 			}
@@ -72,11 +72,11 @@ func TestARunIsJudgedByWhatItPrints(t *testing.T) {
 func TestARunIsToldItsSeeds(t *testing.T) {
 	dir := t.TempDir()
 	binary := script(t, `echo "$PWD $GOMAXPROCS $*" > told; echo "--- PASS: TestSoak (0.00s)"`)
-	if o, err := soak(t.Context(), binary, dir, seeds{40, 3}, time.Minute); err != nil || o.Verdict != passed {
+	if o, err := soak(t.Context(), binary, dir, "hover", seeds{40, 3}, time.Minute); err != nil || o.Verdict != passed {
 		t.Fatalf("%v, %+v", err, o)
 	}
 	told, err := os.ReadFile(filepath.Join(dir, "told"))
-	want := dir + " 1 -test.run ^TestSoak$ -test.v -seeds 3 -first-seed 40 -stop-at-first\n"
+	want := dir + " 1 -test.run ^TestSoak$ -test.v -seeds 3 -first-seed 40 -stop-at-first -around hover\n"
 	if err != nil || string(told) != want {
 		t.Errorf("%v: told %q, want %q", err, told, want)
 	}
@@ -87,7 +87,7 @@ const hanging = "sleep 600 & echo $! > child; echo begun > begun; wait\n"
 
 func TestARunThatTakesTooLongIsEndedWithItsChildren(t *testing.T) {
 	dir := t.TempDir()
-	o, err := soak(t.Context(), script(t, hanging), dir, seeds{1, 1}, 300*time.Millisecond)
+	o, err := soak(t.Context(), script(t, hanging), dir, "", seeds{1, 1}, 300*time.Millisecond)
 	if err != nil || o.Verdict != late {
 		t.Errorf("%v, %+v", err, o)
 	}
@@ -106,7 +106,7 @@ func TestAnInterruptEndsARunWithItsChildren(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // a poll: the child tells nobody that it runs
 		}
 	}()
-	if _, err := soak(ctx, script(t, hanging), dir, seeds{1, 1}, time.Minute); !errors.Is(err, context.Canceled) {
+	if _, err := soak(ctx, script(t, hanging), dir, "", seeds{1, 1}, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
 	childIsGone(t, dir)
@@ -114,7 +114,7 @@ func TestAnInterruptEndsARunWithItsChildren(t *testing.T) {
 
 func TestARunThatHasFailedIsNotWaitedFor(t *testing.T) {
 	dir := t.TempDir()
-	o, err := soak(t.Context(), script(t, "echo 'simtest: seed 1 broke invariant 5: x'\n"+hanging), dir, seeds{1, 1}, time.Minute)
+	o, err := soak(t.Context(), script(t, "echo 'simtest: seed 1 broke invariant 5: x'\n"+hanging), dir, "", seeds{1, 1}, time.Minute)
 	if err != nil || o.What != "invariant 5" {
 		t.Errorf("%v, %+v", err, o)
 	}

@@ -26,8 +26,7 @@ const situationShare = 3
 // sockets and log in twice, and a mix of faults that is the seed's own. Every third seed is made around a situation instead,
 // in which transitions are common that are rare elsewhere.
 func Generate(seed uint64) *Plan {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), p: &Plan{Seed: seed, EdgeChunks: 15, Teams: map[uint64]int{}}}
-	g.world()
+	g := newGenerator(seed)
 	if seed%situationShare == 0 {
 		g.situation(int(seed / situationShare))
 		g.sort()
@@ -55,6 +54,25 @@ func Generate(seed uint64) *Plan {
 	g.movers()
 	g.sort()
 	return g.p
+}
+
+func newGenerator(seed uint64) *generator {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), p: &Plan{Seed: seed, EdgeChunks: 15, Teams: map[uint64]int{}}}
+	g.world()
+	return g
+}
+
+// Around draws the plan of a seed that is made around a situation, by its name; nil if there is none of that name.
+func Around(name string, seed uint64) *Plan {
+	for _, s := range slices.Concat(situations, moving, further) {
+		if s.name == name {
+			g := newGenerator(seed)
+			g.around(&s, int(seed))
+			g.sort()
+			return g.p
+		}
+	}
+	return nil
 }
 
 // tinkerers lets some players handle items for a while. It draws from dice of its own, so what else happens stays as it is.

@@ -9,6 +9,7 @@ import (
 
 // situation is what some seeds are made around.
 type situation struct {
+	name string
 	// make draws world, players and what happens to them.
 	make func(g *generator)
 	// focus are the transitions that are common in it. Each is struck by a fault of each class in turn, from seed to seed.
@@ -16,37 +17,37 @@ type situation struct {
 }
 
 var situations = []situation{
-	{(*generator).hover, []zone.Point{zone.HandoffTurnedBack, zone.SignOffExpired, zone.HandoffReoffered}},
-	{(*generator).emptyStore, []zone.Point{zone.ClaimMissing, zone.HandoffLocked, zone.SessionStale, zone.ClaimLost}},
-	{(*generator).outbid, []zone.Point{zone.RecoveryOutbid, zone.RecoveryBlocked, zone.RecoveryLoaded, zone.FrameStale}},
-	{(*generator).knock, []zone.Point{
+	{"hover", (*generator).hover, []zone.Point{zone.HandoffTurnedBack, zone.SignOffExpired, zone.HandoffReoffered}},
+	{"emptyStore", (*generator).emptyStore, []zone.Point{zone.ClaimMissing, zone.HandoffLocked, zone.SessionStale, zone.ClaimLost}},
+	{"outbid", (*generator).outbid, []zone.Point{zone.RecoveryOutbid, zone.RecoveryBlocked, zone.RecoveryLoaded, zone.FrameStale}},
+	{"knock", (*generator).knock, []zone.Point{
 		zone.OfferBurned, zone.OfferNoRegion, zone.HandoffRefused, zone.CallGap, zone.CallRepeated, zone.CommandGap, zone.CommandRepeated, zone.CallWait,
 		zone.ClaimBehind,
 	}},
-	{(*generator).heir, []zone.Point{zone.HandoffTakenBack, zone.SessionOwnerLost}},
-	{(*generator).nextHeir, []zone.Point{
+	{"heir", (*generator).heir, []zone.Point{zone.HandoffTakenBack, zone.SessionOwnerLost}},
+	{"nextHeir", (*generator).nextHeir, []zone.Point{
 		zone.HandoffPassedOn, zone.OfferLeft, zone.RecoverySkipped, zone.ClaimBehind, zone.OfferKnown, zone.SubscriptionUnknown, zone.SubscriptionSwept,
 	}},
-	{(*generator).deaths, []zone.Point{zone.RecoveryExcused, zone.RecoveryBlocked, zone.SessionWoken, zone.SignOffExcused}},
-	{(*generator).storm, []zone.Point{zone.SessionStale, zone.LogRefused, zone.SessionCreated}},
-	{(*generator).relay, []zone.Point{zone.CallMoved, zone.CallRepeated, zone.SignOffExpired, zone.CommandRepeated}},
-	{(*generator).lastWords, []zone.Point{zone.HandoffPassedOn, zone.OfferLostSource, zone.OfferTaken}},
-	{(*generator).forgotten, []zone.Point{zone.OfferLostSource, zone.RegionSurrendered, zone.HandoffRefused}},
-	{(*generator).detour, []zone.Point{zone.OfferKnown, zone.CallMoved}},
+	{"deaths", (*generator).deaths, []zone.Point{zone.RecoveryExcused, zone.RecoveryBlocked, zone.SessionWoken, zone.SignOffExcused}},
+	{"storm", (*generator).storm, []zone.Point{zone.SessionStale, zone.LogRefused, zone.SessionCreated}},
+	{"relay", (*generator).relay, []zone.Point{zone.CallMoved, zone.CallRepeated, zone.SignOffExpired, zone.CommandRepeated}},
+	{"lastWords", (*generator).lastWords, []zone.Point{zone.HandoffPassedOn, zone.OfferLostSource, zone.OfferTaken}},
+	{"forgotten", (*generator).forgotten, []zone.Point{zone.OfferLostSource, zone.RegionSurrendered, zone.HandoffRefused}},
+	{"detour", (*generator).detour, []zone.Point{zone.OfferKnown, zone.CallMoved}},
 }
 
 // further situations have every fifth number, so that the others keep their seeds.
 var further = []situation{
-	{(*generator).inheritance, []zone.Point{zone.RecoverySkipped, zone.RecoveryAnswered, zone.ClaimingAnswered}},
-	{(*generator).bazaar, []zone.Point{zone.ItemTaken, zone.ItemPut, zone.ItemCleared, zone.ItemReturned, zone.ItemVoid, zone.ItemsAdopted}},
-	{(*generator).leaveTaking, []zone.Point{zone.ItemSearched, zone.ItemVoid, zone.ItemReturned, zone.ItemForgotten, zone.ItemTaken}},
-	{(*generator).revolvingDoor, []zone.Point{zone.SessionRested, zone.SessionWoken, zone.SessionLost}},
+	{"inheritance", (*generator).inheritance, []zone.Point{zone.RecoverySkipped, zone.RecoveryAnswered, zone.ClaimingAnswered}},
+	{"bazaar", (*generator).bazaar, []zone.Point{zone.ItemTaken, zone.ItemPut, zone.ItemCleared, zone.ItemReturned, zone.ItemVoid, zone.ItemsAdopted}},
+	{"leaveTaking", (*generator).leaveTaking, []zone.Point{zone.ItemSearched, zone.ItemVoid, zone.ItemReturned, zone.ItemForgotten, zone.ItemTaken}},
+	{"revolvingDoor", (*generator).revolvingDoor, []zone.Point{zone.SessionRested, zone.SessionWoken, zone.SessionLost}},
 }
 
 // moving are situations in which regions move.
 var moving = []situation{
-	{(*generator).removal, []zone.Point{zone.MoveCut, zone.MoveStaged, zone.StageActivated, zone.StageDropped, zone.MoveAborted}},
-	{(*generator).relocation, []zone.Point{
+	{"removal", (*generator).removal, []zone.Point{zone.MoveCut, zone.MoveStaged, zone.StageActivated, zone.StageDropped, zone.MoveAborted}},
+	{"relocation", (*generator).relocation, []zone.Point{
 		zone.MoveBegan, zone.MoveDraining, zone.MoveCut, zone.MoveStaged, zone.MoveCommitted, zone.MoveAborted,
 		zone.StagePrepared, zone.StageCompleted, zone.StageActivated, zone.StageDropped,
 	}},
@@ -61,8 +62,11 @@ func (g *generator) situation(number int) {
 	case 4:
 		list, number = further, number/5
 	}
-	s := &list[number%len(list)]
-	round := number / len(list)
+	g.around(&list[number%len(list)], number/len(list))
+}
+
+// around draws the plan of a situation: its focus is struck by faults that differ from round to round.
+func (g *generator) around(s *situation, round int) {
 	s.make(g)
 	for i, point := range s.focus {
 		g.when(40, point, g.ticks(2), g.class(round+7*i), g.IntN(2))

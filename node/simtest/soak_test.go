@@ -19,6 +19,7 @@ var (
 	coverage    = flag.Bool("coverage", false, "print how often each transition was met under each class of fault, and fail if one never was")
 	loseStore   = flag.Bool("lose-store", false, "let the store lose all it has in some seeds, as make soak does: nodes must put back what they hold")
 	shrinkTries = flag.Int("shrink", 150, "how many smaller plans are tried when a seed breaks something")
+	around      = flag.String("around", "", "run only worlds that are made around this situation, see situations.go")
 	workers     = flag.Int("workers", runtime.GOMAXPROCS(0), "how many seeds run at the same time")
 )
 
@@ -137,9 +138,20 @@ func report(t *testing.T, seed int64) {
 
 // plan draws the plan of a seed; without -lose-store the store of no seed comes back empty, with it that of one in five.
 func plan(seed int64) *Plan {
-	p := Generate(uint64(seed))
+	p := draw(uint64(seed))
 	if !*loseStore {
 		p.Actions = slices.DeleteFunc(p.Actions, losesStore)
+	}
+	return p
+}
+
+func draw(seed uint64) *Plan {
+	if *around == "" {
+		return Generate(seed)
+	}
+	p := Around(*around, seed)
+	if p == nil {
+		panic("simtest: there is no situation " + *around)
 	}
 	return p
 }
