@@ -196,7 +196,7 @@ func (s *scene) settle(lease *coordinationv1.Lease, t tenure, want int32) *coord
 	delete(update.Annotations, v1alpha1.AnnotationMove) // whoever takes it now does so by failover
 	if t == orphaned {
 		update.Spec.HolderIdentity = new("")
-		update.Spec.RenewTime = &metav1.MicroTime{Time: s.now}
+		update.Spec.RenewTime = new(v1alpha1.LeaseTime(lease.Spec.RenewTime, s.now))
 	}
 	return update
 }

@@ -131,7 +131,7 @@ func (s *scene) remade(index int, epoch int32) *coordinationv1.Lease {
 }
 
 func (s *scene) bornHeld(lease *coordinationv1.Lease, keeper int32, session string) *coordinationv1.Lease {
-	now := &metav1.MicroTime{Time: s.now}
+	now := new(v1alpha1.LeaseTime(lease.Spec.RenewTime, s.now))
 	lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime = &session, now, now
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationTarget, v1alpha1.NodeName(s.world.Name, int(keeper)))
 	return lease

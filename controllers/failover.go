@@ -53,7 +53,7 @@ func (r *WorldReconciler) revoke(ctx context.Context, s *scene, ordinal int32, w
 	lease := s.sessions[ordinal].DeepCopy()
 	session := s.sessionID(ordinal)
 	lease.Spec.HolderIdentity = new("")
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now}
+	lease.Spec.RenewTime = new(v1alpha1.LeaseTime(lease.Spec.RenewTime, s.now))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationRevoked, fmt.Sprintf("%d %s", transitionsOf(lease), s.now.UTC().Format(time.RFC3339)))
 	err := r.Update(ctx, lease)
 	switch {

@@ -5,6 +5,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Labels and annotations that the operator and the zone nodes share.
@@ -110,6 +113,16 @@ func ParseRegionLabel(s string) (column, row int, err error) {
 // RegionLeaseName is the name of the Lease of one region.
 func RegionLeaseName(world string, column, row int) string {
 	return world + "-r-" + RegionLabel(column, row)
+}
+
+// LeaseTime is the renewTime of the next write of a Lease: now, but always after that of the write before, nil if there was none.
+// Two writes thus never say the same, and the time of a Lease never goes back, whatever the clocks of its writers do.
+func LeaseTime(before *metav1.MicroTime, now time.Time) metav1.MicroTime {
+	now = now.Truncate(time.Microsecond) // which is what the API server keeps
+	if before != nil && !before.Time.Before(now) {
+		now = before.Add(time.Microsecond)
+	}
+	return metav1.NewMicroTime(now)
 }
 
 // HolderIdentity is the holder of a session Lease: one pod, not its successor of the same name.

@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -105,4 +107,17 @@ func FuzzParseHolderIdentity(f *testing.F) {
 			t.Fatalf("%q was read as %s, %s", s, pod, uid)
 		}
 	})
+}
+
+func TestTheTimeOfALeaseGoesOn(t *testing.T) {
+	now := time.Date(2026, 12, 1, 4, 0, 0, 1234, time.UTC)
+	if got := LeaseTime(nil, now); !got.Time.Equal(now.Truncate(time.Microsecond)) {
+		t.Errorf("the first write at %v", got)
+	}
+	for name, before := range map[string]time.Time{"earlier": now.Add(-time.Second), "the same": now, "in the future": now.Add(time.Hour)} {
+		last := metav1.NewMicroTime(before.Truncate(time.Microsecond))
+		if got := LeaseTime(&last, now); !got.After(last.Time) || got.Before(&metav1.MicroTime{Time: now.Truncate(time.Microsecond)}) {
+			t.Errorf("%s: %v follows %v at %v", name, got, last, now)
+		}
+	}
 }

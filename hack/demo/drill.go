@@ -26,9 +26,9 @@ type drill struct {
 	eyes   *watchers
 	world  *v1alpha1.World
 	struck time.Time // when the latest fault struck
-	// pardons are what the bots may see; pardoned is how often they did.
-	pardons  []pardon
-	pardoned int
+	// pardons are what the bots may see.
+	pardons  pardons
+	pardoned int // how often they did
 	// report is what the script found, for people; data is the same for machines.
 	report string
 	data   any
@@ -77,6 +77,7 @@ func (d *demo) drill(ctx context.Context) error {
 // run plays the script under the bots, and everything that comes after.
 func (r *drill) run(ctx context.Context, script func(context.Context) error) error {
 	began := time.Now()
+	r.pardons.began = began
 	walk, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(ctx, r.swarm.Hurry)()
@@ -102,7 +103,7 @@ func (r *drill) run(ctx context.Context, script func(context.Context) error) err
 		return ctx.Err()
 	}
 	r.Settled = bots.Seconds(time.Since(stopped))
-	r.pardoned = forgive(&r.Swarm, began, r.pardons)
+	r.pardoned = r.pardons.forgive(&r.Swarm)
 	r.settle(ctx, r.chaos)
 	r.audit(ctx, r.chaos)
 	r.say("the bots log in again")
@@ -111,10 +112,17 @@ func (r *drill) run(ctx context.Context, script func(context.Context) error) err
 	return nil
 }
 
+// sofar is what the bots have found, without what is pardoned.
+func (r *drill) sofar() bots.Report {
+	report := r.swarm.Report()
+	r.pardons.forgive(&report)
+	return report
+}
+
 // tellViolations says them as they come.
 func (r *drill) tellViolations(ctx context.Context) {
 	for shown := 0; pause(ctx, time.Second) == nil; {
-		report := r.swarm.Report()
+		report := r.sofar()
 		for ; shown < min(len(report.Violations), shownViolations); shown++ {
 			r.say("violation: " + report.Violations[shown].String())
 		}

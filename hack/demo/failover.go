@@ -125,7 +125,7 @@ func (r *drill) round(ctx context.Context, way *death, o *outcome) error {
 		return err
 	}
 	r.say(fmt.Sprintf("%s: %s, %d regions simulated again after %.2f s, the world whole after %.1f s; violations %d; %s",
-		way.name, names(victims), len(lost), last.Seconds(), time.Since(r.struck).Seconds(), r.swarm.Report().ViolationCount, load()))
+		way.name, names(victims), len(lost), last.Seconds(), time.Since(r.struck).Seconds(), r.sofar().ViolationCount, load()))
 	return nil
 }
 

@@ -138,7 +138,7 @@ func (r *drill) trial(ctx context.Context, i int, t trial) (trialReport, error) 
 		}
 	}
 	r.say(fmt.Sprintf("%s: %s, now %s, the world whole after %.1f s; violations %d; %s", t.name, n.session(), r.ledger.session(n.name).id,
-		time.Since(done.began).Seconds(), r.swarm.Report().ViolationCount, load()))
+		time.Since(done.began).Seconds(), r.sofar().ViolationCount, load()))
 	return done, nil
 }
 
@@ -175,8 +175,7 @@ func (r *drill) cutFor(ctx context.Context, n zoneNode, d time.Duration, ports .
 	if err := r.cuts.cut(ctx, n.host(), ports...); err != nil {
 		return err
 	}
-	p := pardon{from: time.Now(), until: time.Now().Add(d + afterwards), kinds: lateSights}
-	r.pardons = append(r.pardons, p)
+	r.pardons.add(pardon{from: time.Now(), until: time.Now().Add(d + afterwards), kinds: lateSights})
 	err := pause(ctx, d)
 	return errors.Join(err, r.cuts.heal())
 }
@@ -211,7 +210,7 @@ func (r *drill) jumpBoot(ctx context.Context, n zoneNode) error {
 	}
 	now := time.Now()
 	r.eyes.jumps[address] = append(r.eyes.jumps[address], now)
-	r.pardons = append(r.pardons, pardon{from: now, until: now.Add(recovery), kinds: strayTicks, through: n.name})
+	r.pardons.add(pardon{from: now, until: now.Add(recovery), kinds: strayTicks, through: n.name})
 	return errors.Join(pause(ctx, r.renewDeadline()/2), r.cuts.heal())
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spatialcells/spatialcells/hack/swarm/bots"
@@ -16,6 +17,19 @@ type pardon struct {
 	through string
 }
 
+// pardons are those of a run whose bots began at a time. Safe for concurrent use.
+type pardons struct {
+	began time.Time
+	mu    sync.Mutex
+	list  []pardon
+}
+
+func (p *pardons) add(one pardon) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, one)
+}
+
 // lateSights are what a cut between nodes brings about: the delay of the link is as long as the cut, and what is seen over it
 // is as old.
 var lateSights = []client.ViolationKind{bots.Invisible, bots.Misplaced, bots.SaidHole}
@@ -23,12 +37,14 @@ var lateSights = []client.ViolationKind{bots.Invisible, bots.Misplaced, bots.Sai
 // strayTicks are what clients see whose gateway counts ticks by a clock that jumped while nobody else saw time pass.
 var strayTicks = []client.ViolationKind{client.Teleport, bots.Misplaced, bots.Setback}
 
-// forgive takes what is pardoned out of a report of bots that began at a time, and says how much that was.
-func forgive(r *bots.Report, began time.Time, pardons []pardon) int {
+// forgive takes what is pardoned out of a report, and says how much that was.
+func (p *pardons) forgive(r *bots.Report) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	kept := r.Violations[:0:0]
 	for _, v := range r.Violations {
-		at := began.Add(time.Duration(v.After))
-		if slices.ContainsFunc(pardons, func(p pardon) bool { return p.covers(&v, at) }) {
+		at := p.began.Add(time.Duration(v.After))
+		if slices.ContainsFunc(p.list, func(p pardon) bool { return p.covers(&v, at) }) {
 			r.ViolationCount--
 			if r.Kinds[v.Kind]--; r.Kinds[v.Kind] == 0 {
 				delete(r.Kinds, v.Kind)

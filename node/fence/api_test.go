@@ -10,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,6 +65,9 @@ func (a *modelAPI) put(lease *coordinationv1.Lease) (*coordinationv1.Lease, erro
 	newHolder := holderOf(lease) != holderOf(old) && holderOf(lease) != ""
 	if after < before || newHolder && after != before+1 {
 		a.broken = append(a.broken, fmt.Sprintf("%s: holder %q -> %q with transitions %d -> %d", lease.Name, holderOf(old), holderOf(lease), before, after))
+	}
+	if apiequality.Semantic.DeepEqual(old, lease) { // as the API server does: nothing is written, and nobody is told
+		return old.DeepCopy(), nil
 	}
 	return a.store(old, lease.DeepCopy()), nil
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -135,14 +134,13 @@ func durationOf(lease *coordinationv1.Lease) time.Duration {
 }
 
 // rewritten returns a copy of a Lease that came from the API, with the given holder and transitions and the time of the
-// change. The times are for people; they never go back, so that a next life knows from when on the ids of those before it are not in
-// use (Session.NotBefore). A stage belongs to the holder that was given it.
+// change. Whatever the clock of the machine says, the time goes on, for two reasons. A PUT of what is there already is none: the API
+// server keeps the resourceVersion, so nobody would see a renewal by it, and it would settle no write of unknown outcome. And a next
+// life must know from when on the ids of those before it are not in use (Session.NotBefore). A stage belongs to the holder that
+// was given it.
 func rewritten(lease *coordinationv1.Lease, holder string, transitions int32) *coordinationv1.Lease {
 	next := lease.DeepCopy()
-	now := metav1.NowMicro()
-	if before := lease.Spec.RenewTime; before != nil && now.Before(before) {
-		now = *before
-	}
+	now := v1alpha1.LeaseTime(lease.Spec.RenewTime, time.Now())
 	next.Spec.RenewTime = &now
 	if holder != holderOf(lease) || transitions != transitionsOf(lease) {
 		next.Spec.AcquireTime = &now

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -57,18 +58,28 @@ func TestRegionIsHandedOverWithItsStage(t *testing.T) {
 
 // Whatever becomes of the write, its sender knows at the end, and what it knows stays so.
 func TestHandoverWithAnUnknownOutcomeIsSettledByAWrite(t *testing.T) {
-	for name, fault := range map[string]plan{
-		"applied, answer lost":                      {mute: true},
-		"applied long after its sender gave up":     {before: 4 * time.Second},
-		"applied while its sender looks what it is": {before: 2050 * time.Millisecond},
+	for name, fault := range map[string]struct {
+		plan
+		behind time.Duration // the clock of this machine is behind that of who wrote the Lease last
+	}{
+		"applied, answer lost":                       {plan{mute: true}, 0},
+		"applied long after its sender gave up":      {plan{before: 4 * time.Second}, 0},
+		"applied while its sender looks what it is":  {plan{before: 2050 * time.Millisecond}, 0},
+		"applied late, and the clock has gone back":  {plan{before: 4 * time.Second}, time.Hour},
+		"applied while it looks, the clock was back": {plan{before: 2050 * time.Millisecond}, time.Hour},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			api, c, n := handing(t, func() time.Duration { return 0 })
+			api.edit(v1alpha1.RegionLeaseName(testWorld, 0, 0), func(lease *coordinationv1.Lease) {
+				ahead := metav1.NewMicroTime(time.Now().Add(fault.behind))
+				lease.Spec.RenewTime = &ahead
+			})
+			after(time.Second)
 			first := true
 			c.will(func(verb, object string) plan {
 				if verb == "put" && object != zone1 && first {
 					first = false
-					return fault
+					return fault.plan
 				}
 				return plan{}
 			})

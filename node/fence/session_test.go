@@ -486,3 +486,28 @@ func TestANextLifeBeginsAboveTheTimeOfTheOneBefore(t *testing.T) {
 		r.stop()
 	})
 }
+
+// The operator revokes a session whose Lease it sees unchanged, so each renewal must be a change, also when the wall clock went back.
+func TestEachRenewalChangesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newModelAPI()
+		api.create(sessionLease(1))
+		r := start(t, dial(api), nil)
+		api.edit(zone1, func(lease *coordinationv1.Lease) {
+			ahead := metav1.NewMicroTime(time.Now().Add(time.Hour))
+			lease.Spec.RenewTime = &ahead
+		})
+		after(5 * time.Second)
+		for range 5 {
+			was, err := api.get(zone1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after(3 * time.Second)
+			if is, err := api.get(zone1); err != nil || is.ResourceVersion == was.ResourceVersion {
+				t.Fatalf("nothing is renewed in 3 s: %v, %v", is.Spec, err)
+			}
+		}
+		r.stop()
+	})
+}
