@@ -70,17 +70,19 @@ func TestADuplicateOfWhatIsHereIsAcceptedAgain(t *testing.T) {
 
 func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 	var k Known
+	k.Burn(0, entity+2, epoch(1))
+	k.Expire(BurnTicks)
 	k.Bury(10, entity, Tombstone{Epoch: epoch(1)})
 	k.Burn(10, entity+1, epoch(1))
-	k.Bury(20, entity, Tombstone{Epoch: epoch(3)})
+	k.Bury(20, entity, Tombstone{Epoch: epoch(3), Chunk: 4})
 	k.Expire(10 + TombstoneTicks)
 	if _, ok := k.Tombstone(entity); !ok {
 		t.Error("the newer tombstone went with the older one")
 	}
 	k.Expire(20 + TombstoneTicks)
 	k.Expire(10 + BurnTicks)
-	if k.Len() != 0 {
-		t.Errorf("%d are remembered for ever", k.Len())
+	if k.Len() != 0 || len(k.left) != 0 || len(k.queue) != 0 {
+		t.Errorf("%d are remembered for ever, and %d chunks that they left", k.Len(), len(k.left))
 	}
 }
 

@@ -43,6 +43,7 @@ type remembered[T any] struct {
 type due struct {
 	entity ecs.EntityID
 	until  int64
+	chunk  uint64 // of a tombstone
 }
 
 // Known is what a node remembers of entities it does not own. The zero value is ready for use.
@@ -50,15 +51,21 @@ type Known struct {
 	tombs  map[ecs.EntityID]remembered[Tombstone]
 	burned map[ecs.EntityID]remembered[ecs.Epoch]
 	queue  []due // by until, for both maps
+	// left are the tombstones by the chunk that they left, oldest first. Some have been replaced since: those in tombs count.
+	left map[uint64][]due
 }
 
 // Bury remembers that the entity went to a region with an epoch.
 func (k *Known) Bury(tick int64, id ecs.EntityID, t Tombstone) {
 	if k.tombs == nil {
-		k.tombs = map[ecs.EntityID]remembered[Tombstone]{}
+		k.tombs, k.left = map[ecs.EntityID]remembered[Tombstone]{}, map[uint64][]due{}
 	}
-	k.tombs[id] = remembered[Tombstone]{t, tick + TombstoneTicks}
-	k.remember(id, tick+TombstoneTicks)
+	d := due{id, tick + TombstoneTicks, t.Chunk}
+	k.tombs[id] = remembered[Tombstone]{t, d.until}
+	k.remember(d)
+	if t.Chunk != Nowhere {
+		k.left[t.Chunk] = append(k.left[t.Chunk], d)
+	}
 }
 
 // Burn remembers that an epoch of the entity was refused: it is never taken.
@@ -70,12 +77,12 @@ func (k *Known) Burn(tick int64, id ecs.EntityID, epoch ecs.Epoch) {
 		return
 	}
 	k.burned[id] = remembered[ecs.Epoch]{epoch, tick + BurnTicks}
-	k.remember(id, tick+BurnTicks)
+	k.remember(due{id, tick + BurnTicks, Nowhere})
 }
 
-func (k *Known) remember(id ecs.EntityID, until int64) {
-	i, _ := slices.BinarySearchFunc(k.queue, until+1, func(d due, u int64) int { return int(d.until - u) })
-	k.queue = slices.Insert(k.queue, i, due{id, until})
+func (k *Known) remember(d due) {
+	i, _ := slices.BinarySearchFunc(k.queue, d.until+1, func(d due, u int64) int { return int(d.until - u) })
+	k.queue = slices.Insert(k.queue, i, d)
 }
 
 // Tombstone returns where the entity went, if it is remembered.
@@ -90,12 +97,14 @@ const (
 	Nowhere  = Anywhere - 1
 )
 
-// InChunk calls fn for each entity that was handed over while it was indexed in a chunk, or that may be seen in it, oldest
-// first.
+// InChunk calls fn for each entity that was handed over while it was indexed in a chunk, then for those that may be seen in any;
+// oldest first.
 func (k *Known) InChunk(chunk uint64, fn func(ecs.EntityID, Tombstone)) {
-	for _, d := range k.queue {
-		if t, ok := k.tombs[d.entity]; ok && (t.value.Chunk == chunk || t.value.Chunk == Anywhere) && t.until == d.until {
-			fn(d.entity, t.value)
+	for _, from := range [...]uint64{chunk, Anywhere} {
+		for _, d := range k.left[from] {
+			if t, ok := k.tombs[d.entity]; ok && t.value.Chunk == from && t.until == d.until {
+				fn(d.entity, t.value)
+			}
 		}
 	}
 }
@@ -133,8 +142,21 @@ func (k *Known) Expire(tick int64) {
 		if b, ok := k.burned[id]; ok && b.until <= tick {
 			delete(k.burned, id)
 		}
+		k.expireLeft(k.queue[n].chunk, tick)
 	}
 	k.queue = k.queue[n:]
+}
+
+func (k *Known) expireLeft(chunk uint64, tick int64) {
+	list := k.left[chunk]
+	for len(list) > 0 && list[0].until <= tick {
+		list = list[1:]
+	}
+	if len(list) == 0 {
+		delete(k.left, chunk)
+		return
+	}
+	k.left[chunk] = list
 }
 
 // Len is the number of entities remembered.

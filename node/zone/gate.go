@@ -179,25 +179,49 @@ func (g *gate) appendSubscriptions(dst []byte, session string) []byte {
 	return dst
 }
 
-// tableChanged follows the holders of every observed chunk.
+// tableChanged follows the holders of the observed chunks. Most tables change none: they bring an order, or a stage.
 func (g *gate) tableChanged(before *partition.Table) {
+	passed := map[int]bool{}
 	for home := range g.grid.Regions() {
 		if from, to := before.At(home).Session, g.table.At(home).Session; from != to {
 			g.replicas.Passed(uint32(home), from, to)
+			passed[home] = true
 		}
 	}
-	for _, chunk := range g.observedChunks() {
+	if len(passed) == 0 {
+		return
+	}
+	for _, chunk := range g.observedChunks(func(chunk uint64) bool { return g.touches(chunk, passed) }) {
 		g.subscribe(chunk)
 	}
 }
 
-func (g *gate) observedChunks() []uint64 {
-	chunks := make([]uint64, 0, len(g.holders))
+// touches reports whether one of the regions may have something in a chunk.
+func (g *gate) touches(chunk uint64, regions map[int]bool) bool {
+	var buf [4]torus.RegionPos
+	return slices.ContainsFunc(partition.AppendRegionsTouched(buf[:0], g.grid, g.grid.ChunkFromKey(chunk), partition.Hysteresis), func(at torus.RegionPos) bool {
+		return regions[g.grid.RegionIndex(at)]
+	})
+}
+
+// observedChunks are those observed chunks that are wanted, by key.
+func (g *gate) observedChunks(wanted func(chunk uint64) bool) []uint64 {
+	var chunks []uint64
 	for chunk := range g.holders {
-		chunks = append(chunks, chunk)
+		if wanted(chunk) {
+			chunks = append(chunks, chunk)
+		}
 	}
 	slices.Sort(chunks)
 	return chunks
+}
+
+// observedAt are the chunks that this node observes at a session, by key.
+func (g *gate) observedAt(session string) []uint64 {
+	return g.observedChunks(func(chunk uint64) bool {
+		_, found := slices.BinarySearch(g.holders[chunk], session)
+		return found
+	})
 }
 
 // peerUp: the replication stream is new; all that is wanted of the peer is asked for again. Where it broke before, events
@@ -206,11 +230,9 @@ func (g *gate) peerUp(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
 	g.forgetAwaited(session)
-	for _, chunk := range g.observedChunks() {
-		if _, found := slices.BinarySearch(g.holders[chunk], session); found {
-			g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
-			g.ask(session, chunk)
-		}
+	for _, chunk := range g.observedAt(session) {
+		g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
+		g.ask(session, chunk)
 	}
 	if g.seenUp[session] {
 		g.resync = true

@@ -1,8 +1,6 @@
 package zone
 
 import (
-	"slices"
-
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
@@ -83,15 +81,7 @@ func (e *Engine) EachStaged(region int, fn func(id ecs.EntityID, epoch Epoch)) {
 }
 
 // Observes lists the chunks that this node observes at a session, by key; ObservedBy those that a session observes here.
-func (e *Engine) Observes(session string) []uint64 {
-	var chunks []uint64
-	for _, chunk := range e.gate.observedChunks() {
-		if slices.Contains(e.gate.holders[chunk], session) {
-			chunks = append(chunks, chunk)
-		}
-	}
-	return chunks
-}
+func (e *Engine) Observes(session string) []uint64 { return e.gate.observedAt(session) }
 
 // ObservedBy lists the chunks that a session observes here, by key.
 func (e *Engine) ObservedBy(session string) []uint64 { return e.sim.nodes.Chunks(session) }
