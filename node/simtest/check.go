@@ -38,6 +38,13 @@ func (b *Broken) What() string {
 // Error says what broke, when and how.
 func (b *Broken) Error() string { return fmt.Sprintf("at %v %s broke: %s", b.At, b.What(), b.Detail) }
 
+// inStage is an entity of a stage, with the epoch that it gets by it, and the session that has the stage.
+type inStage struct {
+	entity  ecs.EntityID
+	epoch   zone.Epoch
+	session string
+}
+
 // checker looks at all nodes, the store and all clients at once, after every tick of virtual time.
 type checker struct {
 	c     *Cluster
@@ -48,7 +55,7 @@ type checker struct {
 	inputs   map[numbering]*executed
 	commands map[ecs.EntityID]map[ecs.EntityID]*executed
 	taken    map[ecs.EntityID]zone.Epoch // the highest epoch at which an offer was accepted
-	staged   map[ecs.EntityID]zone.Epoch // the last at which it was part of a stage that was whole
+	staged   map[inStage]bool            // what was part of a stage that was whole
 	mover    *Node                       // who handed a region over last, and when
 	movedAt  int
 	differs  map[sight]int // for how many ticks in a row a client's sight has differed from the truth
@@ -129,7 +136,7 @@ type voice struct {
 func newChecker(c *Cluster) *checker {
 	return &checker{
 		c: c, entities: map[ecs.EntityID]*tracked{}, inputs: map[numbering]*executed{}, commands: map[ecs.EntityID]map[ecs.EntityID]*executed{},
-		taken: map[ecs.EntityID]zone.Epoch{}, staged: map[ecs.EntityID]zone.Epoch{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
+		taken: map[ecs.EntityID]zone.Epoch{}, staged: map[inStage]bool{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
 	}
 }
 
@@ -297,11 +304,11 @@ func (k *checker) happened(n *Node, h zone.Happened) {
 			k.broke(3, "entity %v went to rest, and its record lacks inputs that it executed, up to %d of account %d", h.Entity, x.number, h.Account)
 		}
 	case zone.StageCompleted:
-		n.Engine.EachStaged(int(h.Place), func(id ecs.EntityID, epoch zone.Epoch) { k.staged[id] = epoch })
+		n.Engine.EachStaged(int(h.Place), func(id ecs.EntityID, epoch zone.Epoch) { k.staged[inStage{id, epoch, n.Session()}] = true })
 	case zone.MoveCommitted:
 		k.mover, k.movedAt = n, k.c.ticks
 	case zone.HandoffAccepted, zone.SignOffSent:
-		moved := k.mover == n && k.movedAt == k.c.ticks && k.staged[h.Entity] == h.Epoch
+		moved := k.mover == n && k.movedAt == k.c.ticks && k.staged[inStage{h.Entity, h.Epoch, h.Peer}]
 		if k.taken[h.Entity].Less(h.Epoch) && !moved {
 			k.broke(2, "%s gave entity %v away at epoch %v, and nobody has taken it", n.Session(), h.Entity, h.Epoch)
 		}
