@@ -224,8 +224,8 @@ func (g *gate) observedAt(session string) []uint64 {
 	})
 }
 
-// peerUp: the replication stream is new; all that is wanted of the peer is asked for again. Where it broke before, events
-// may be missing: every client is told, and gets its full set.
+// peerUp: the replication stream is new; all that is wanted of the peer is asked for again, and news of what it owns may be missing.
+// Where the stream broke, events may be, too: every client is told, and gets its full set.
 func (g *gate) peerUp(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
@@ -234,10 +234,8 @@ func (g *gate) peerUp(session string) {
 		g.at(Happened{Point: SubscriptionAgain, Peer: session, Place: chunk})
 		g.ask(session, chunk)
 	}
-	if g.seenUp[session] {
-		g.resync = true
-		g.replicas.Interrupted(session)
-	}
+	g.replicas.Interrupted(session) // also the first time: it may have had for long what others have signed off to it
+	g.resync = g.resync || g.seenUp[session]
 	g.seenUp[session] = true
 	for _, account := range g.order {
 		if s := g.sessions[account]; s.owner == session && s.state == sessionAttached {
