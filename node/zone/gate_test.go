@@ -31,7 +31,8 @@ func TestWhatWasSignedOffToAStrangerJumpsWhenItIsHeard(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	e.peerEvent(PeerEvent{Session: "c#1", Kind: PeerUp})
-	if !replicas.Jumped(r) {
+	replicas.Apply(2, "c#1", &ghost.Frame{Entity: 7, Kind: wire.EntityFrame_KIND_UPDATE, Epoch: two})
+	if !r.Reset {
 		t.Error("news of it may be missing, and nothing says so")
 	}
 }
