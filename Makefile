@@ -80,10 +80,10 @@ SEEDS ?= 20000
 FIRST_SEED ?= 1
 
 .PHONY: soak
-soak: ## many seeds of the simulated cluster; nothing may break, no transition be left out under any fault (SEEDS=20000 FIRST_SEED=1)
+soak: ## many seeds of the simulated cluster; nothing may break, no transition be left out under any fault (SEEDS=20000 FIRST_SEED=1), or those around one situation only (AROUND=relocation, or AROUND=every)
 	@mkdir -p bin
 	go test -c -o bin/soak.test ./node/simtest
-	cd node/simtest && ../../bin/soak.test -test.run '^TestSoak$$' -test.v -test.timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) -coverage -lose-store
+	cd node/simtest && ../../bin/soak.test -test.run '^TestSoak$$' -test.v -test.timeout 0 -seeds $(SEEDS) -first-seed $(FIRST_SEED) -lose-store $(if $(AROUND),-around $(AROUND),-coverage)
 
 .PHONY: model
 model: ## checks the Promela models of fence, handoff and region commit with spin

@@ -62,17 +62,23 @@ func newGenerator(seed uint64) *generator {
 	return g
 }
 
+// Every is the name that stands for all situations, one after the other from seed to seed.
+const Every = "every"
+
 // Around draws the plan of a seed that is made around a situation, by its name; nil if there is none of that name.
 func Around(name string, seed uint64) *Plan {
-	for _, s := range slices.Concat(situations, moving, further) {
-		if s.name == name {
-			g := newGenerator(seed)
-			g.around(&s, int(seed))
-			g.sort()
-			return g.p
-		}
+	all := slices.Concat(situations, moving, further)
+	if name == Every {
+		name, seed = all[seed%uint64(len(all))].name, seed/uint64(len(all))
 	}
-	return nil
+	i := slices.IndexFunc(all, func(s situation) bool { return s.name == name })
+	if i < 0 {
+		return nil
+	}
+	g := newGenerator(seed)
+	g.around(&all[i], int(seed))
+	g.sort()
+	return g.p
 }
 
 // tinkerers lets some players handle items for a while. It draws from dice of its own, so what else happens stays as it is.

@@ -19,7 +19,7 @@ var (
 	coverage    = flag.Bool("coverage", false, "print how often each transition was met under each class of fault, and fail if one never was")
 	loseStore   = flag.Bool("lose-store", false, "let the store lose all it has in some seeds, as make soak does: nodes must put back what they hold")
 	shrinkTries = flag.Int("shrink", 150, "how many smaller plans are tried when a seed breaks something")
-	around      = flag.String("around", "", "run only worlds that are made around this situation, see situations.go")
+	around      = flag.String("around", "", "run only worlds that are made around this situation, see situations.go; \"every\": around each in turn")
 	workers     = flag.Int("workers", runtime.GOMAXPROCS(0), "how many seeds run at the same time")
 )
 
@@ -122,7 +122,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	for _, seed := range s.failed {
-		t.Errorf("replay it with: go test ./node/simtest -v -run Replay -seed %d -lose-store=%v", seed, *loseStore)
+		t.Errorf("replay it with: go test ./node/simtest -v -run Replay -seed %d -lose-store=%v -around=%s", seed, *loseStore, *around)
 	}
 	if len(s.failed) > 0 && !*stopAtFirst {
 		report(t, s.failed[0])
