@@ -39,7 +39,7 @@ e2e: ## a real cluster with faults: kill -9, SIGSTOP, an API outage, two nodes a
 
 .PHONY: e2e-moves
 e2e-moves: ## 64 of 256 regions move among four nodes under 200 bots; then again with a node, the operator, the API server in trouble
-	go run ./hack/e2e -run '^(moves|crowd)$$'
+	go run ./hack/e2e -run '^(moves|crowd|window)$$'
 
 .PHONY: e2e-failover
 e2e-failover: ## nodes end in every way, 20 rounds and more: how long do their regions stand still? Nothing may be lost (root, 5 minutes)

@@ -29,6 +29,8 @@ const (
 	faultStore faultKind = "store"
 	// faultMove is an edit of the assignment that moves a quarter of all regions, and trouble in the middle of it.
 	faultMove faultKind = "move"
+	// faultWindow is the same edit, and a window that opens later and is too short for it.
+	faultWindow faultKind = "window"
 	// faultCrowd puts many entities into one region; its node is killed and recovers them, then the region moves
 	faultCrowd faultKind = "crowd"
 )
@@ -50,8 +52,8 @@ func (f fault) String() string {
 		return fmt.Sprintf("stop:%d@%v+%v", f.node, f.at, f.length)
 	case faultStore:
 		return fmt.Sprintf("store@%v", f.at)
-	case faultCrowd:
-		return fmt.Sprintf("crowd@%v", f.at)
+	case faultCrowd, faultWindow:
+		return fmt.Sprintf("%s@%v", f.kind, f.at)
 	case faultMove:
 		return fmt.Sprintf("move%s@%v", strings.TrimSuffix(":"+f.amid, ":"), f.at)
 	}
@@ -69,7 +71,7 @@ func parseFaults(script string) ([]fault, error) {
 		}
 		f, err := parseFault(part)
 		if err != nil {
-			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH, api@TIME+LENGTH, store@TIME, or move@TIME, move:node@TIME, move:operator@TIME, move:api@TIME, crowd@TIME", part, err)
+			return nil, fmt.Errorf("fault %q: %w; want kill:NODE@TIME, stop:NODE@TIME+LENGTH, api@TIME+LENGTH, store@TIME, or move@TIME, move:node@TIME, move:operator@TIME, move:api@TIME, window@TIME, crowd@TIME", part, err)
 		}
 		if list = append(list, f); len(list) > maxFaults {
 			return nil, fmt.Errorf("more than %d faults", maxFaults)
@@ -103,9 +105,12 @@ func parseFault(s string) (f fault, err error) {
 			return f, fmt.Errorf("the node: %w", err)
 		}
 	}
-	known := f.kind == faultKill || f.kind == faultStop || f.kind == faultAPI || f.kind == faultStore || f.kind == faultCrowd
+	known := f.kind == faultKill || f.kind == faultStop || f.kind == faultAPI || f.kind == faultStore || f.kind == faultCrowd || f.kind == faultWindow
 	if !known || hasNode != f.strikesNode() || hasLength != (f.kind == faultStop || f.kind == faultAPI) || f.at < 0 || f.length < 0 || f.node < 0 {
 		return f, fmt.Errorf("it is incomplete")
+	}
+	if f.kind == faultWindow {
+		f.length = windowAhead + windowOpen + windowRest
 	}
 	return f, nil
 }
@@ -142,6 +147,9 @@ func (d *demo) inject(ctx context.Context, f fault) error {
 	}
 	if f.kind == faultCrowd {
 		return d.crowd(ctx, f)
+	}
+	if f.kind == faultWindow {
+		return d.moveInWindow(ctx, f)
 	}
 	d.say(fmt.Sprintf("fault %v: expected: %s", f, f.expects()))
 	r := d.swarm.Report()

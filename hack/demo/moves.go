@@ -33,11 +33,12 @@ const (
 	longestTick = 50 * time.Millisecond
 )
 
-// region is who has a region, at which epoch.
+// region is who has a region, at which epoch, and for which node it is ordered.
 type region struct {
 	holder string // session
 	node   string
 	epoch  int32
+	target string
 }
 
 // moveRegions edits the assignment so that a quarter of all regions is another node's, those in the middle of the crowd first,
@@ -78,7 +79,7 @@ func (d *demo) regions(ctx context.Context) ([]region, error) {
 		if err != nil || l.Spec.HolderIdentity == nil || l.Spec.LeaseTransitions == nil {
 			continue
 		}
-		r := region{holder: *l.Spec.HolderIdentity, epoch: *l.Spec.LeaseTransitions}
+		r := region{holder: *l.Spec.HolderIdentity, epoch: *l.Spec.LeaseTransitions, target: l.Annotations[v1alpha1.AnnotationTarget]}
 		r.node, _, _ = v1alpha1.ParseSessionID(r.holder)
 		list[row*d.grid.Columns()+column] = r
 	}

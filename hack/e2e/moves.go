@@ -34,3 +34,15 @@ func moves(ctx context.Context, b *bench) error {
 	}
 	return nil
 }
+
+// window declares moves that must wait for a window which opens in three minutes and is too short for all of them.
+func window(ctx context.Context, b *bench) error {
+	p, err := b.good(ctx, "window", 8*time.Minute, "-duration", "290s", "-bots", "40", "-handoffs", "10", "-fault", "window@20s")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(p.output(), "window@20s: as expected") {
+		return fmt.Errorf("the window did not go as expected\n%s", tail(p.output(), 25))
+	}
+	return nil
+}

@@ -62,6 +62,7 @@ func scenarios() []scenario {
 		{"interrupted", "Ctrl-C at any step ends everything", interrupted, false},
 		{"crowd", "2000 entities of a region are recovered within half a second, and move with a cut of at most 100 ms", crowd, true},
 		{"moves", "a quarter of all regions moves under 200 bots, also with a node, the operator or the API server in trouble", moves, true},
+		{"window", "moves wait for a window that opens in three minutes; what starts in it finishes, and the rest waits for the next", window, true},
 		{"failover", "nodes end in every way, 20 rounds and more; their regions are simulated again in time, and nothing is lost", failover, true},
 		{"fence", "nodes are stopped, cut off and misled about the time; no fenced one writes, relays or changes a lease", fence, true},
 	}

@@ -249,7 +249,9 @@ func TestRealWriteThatSaysTheSameIsNone(t *testing.T) {
 		t.Error("the API server makes a version of a write that says the same")
 	}
 	for range 3 {
-		if !put(func(was *coordinationv1.Lease) *coordinationv1.Lease { return rewritten(was, holderOf(was), transitionsOf(was)) }) {
+		if !put(func(was *coordinationv1.Lease) *coordinationv1.Lease {
+			return rewritten(was, holderOf(was), transitionsOf(was))
+		}) {
 			t.Error("a renewal by a clock that has gone back is no change")
 		}
 	}

@@ -153,7 +153,7 @@ func (s *sim) offered(from string, m *wire.Offer) {
 	}
 	if o := s.outgoing.Get(id); o != nil && from != s.self && live == nil && !o.Epoch.Less(epoch) { // kept here, and not older
 		s.atEntity(OfferKnown, id, epoch, from)
-		s.acceptAgain(from, id, epoch)
+		s.answerOffer(from, id, epoch, true, "") // and no more: nothing of it need be in the store, and this node may die with it
 		return
 	}
 	switch s.known.Judge(id, from, epoch, live, m.Orphaned) {

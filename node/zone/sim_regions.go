@@ -83,7 +83,7 @@ type absence struct{ since, last int64 }
 func (s *sim) recover(index int, epoch uint64) {
 	r := s.newRegion(index, epoch)
 	s.atRegion(RecoveryBegan, index, "")
-	for _, session := range s.table.Sessions() {
+	for _, session := range s.holders {
 		if session != s.self && s.alive(session) {
 			r.waiting = append(r.waiting, session)
 		}

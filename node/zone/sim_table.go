@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/spatialcells/spatialcells/api/wire"
@@ -14,6 +15,7 @@ import (
 
 // tableChanged takes regions that became ours and gives up those that are not ours any more.
 func (s *sim) tableChanged() {
+	s.noteHolders()
 	for i := range s.regions {
 		held := s.table.At(i)
 		mine, r := held.Session == s.self, s.regions[i]
@@ -36,7 +38,7 @@ func (s *sim) tableChanged() {
 	for _, r := range s.regions {
 		if r != nil && !r.active {
 			r.waiting = slices.DeleteFunc(r.waiting, func(session string) bool {
-				gone := !s.holdsAny(session) && !s.answers(session)
+				gone := !s.mayHold(session) && !s.answers(session)
 				if gone {
 					s.atRegion(RecoveryExcused, r.index, session)
 				}
@@ -46,7 +48,26 @@ func (s *sim) tableChanged() {
 	}
 }
 
-func (s *sim) holdsAny(session string) bool { return s.table.RefOf(session) != partition.NoSession }
+// noteHolders notes who holds a region, or had one last that nobody holds now: its Lease may be gone, and whoever had it need not know
+// that yet.
+func (s *sim) noteHolders() {
+	distinct := map[string]bool{}
+	for i := range s.lastHolders {
+		if session := s.table.At(i).Session; session != "" {
+			s.lastHolders[i] = session
+		}
+		if session := s.lastHolders[i]; session != "" {
+			distinct[session] = true
+		}
+	}
+	s.holders = slices.Sorted(maps.Keys(distinct))
+}
+
+// mayHold reports whether a session holds a region, as far as it may know itself.
+func (s *sim) mayHold(session string) bool {
+	_, found := slices.BinarySearch(s.holders, session)
+	return found
+}
 
 func (s *sim) newRegion(index int, epoch uint64) *region {
 	r := &region{
