@@ -42,7 +42,7 @@ type Replica struct {
 	held       []held
 	heldSince  int64
 	resetNext  bool  // the next news of the owner go on from an earlier state
-	lateUntil  int64 // until the news after this tick, what the owner says may be old, or correct what was; 0: it is not
+	lateUntil  int64 // until this tick what the owner says may be old, and what leads after it corrects what was; 0: it is not
 	unheard    bool  // the owner before signed off, and nothing of this one has come
 	stale      bool  // not confirmed by the snapshot that is under way
 	doubted    bool  // another live owner speaks for its home
@@ -123,6 +123,9 @@ type Store struct {
 	Observed func(home uint32) bool
 	// Complete reports whether every region that may have something in a chunk has told of it; nil: always.
 	Complete func(chunk uint64) bool
+	// Leads reports whether a component says where an entity is or goes, so that a late one leads it astray until the next; nil: each
+	// does.
+	Leads func(number uint32) bool
 	// Observe is told of transitions; it may be nil.
 	Observe func(Event, ecs.EntityID)
 
@@ -255,10 +258,7 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if r.resetNext {
 		r.events = r.events[:0] // an update tells its mark first: what was said before the hole goes with it
 	}
-	r.Reset, r.unheard = r.Reset || f.Reset || r.resetNext || r.lateUntil > 0, false
-	if s.tick > r.lateUntil {
-		r.lateUntil = 0
-	}
+	r.Reset, r.unheard = r.Reset || f.Reset || r.resetNext || s.isLate(r, f), false
 	r.resetNext = r.resetNext && f.Kind != wire.EntityFrame_KIND_SNAPSHOT // until all of it has come
 	if !s.update(r, f) {
 		s.Counters.Malformed++
@@ -269,6 +269,29 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 		return
 	}
 	s.move(r, f.Chunk)
+}
+
+// isLate reports whether a frame may be old, or is the first that corrects what old ones have led to.
+func (s *Store) isLate(r *Replica, f *Frame) bool {
+	if r.lateUntil == 0 || s.tick > r.lateUntil && !s.leads(f) {
+		return false
+	}
+	if s.tick > r.lateUntil {
+		r.lateUntil = 0
+	}
+	return true
+}
+
+// leads reports whether a frame says where its entity is or goes.
+func (s *Store) leads(f *Frame) (leads bool) {
+	if s.Leads == nil {
+		return true
+	}
+	_ = eachComponent(f.Components, func(number uint32, _ []byte, _ uint32) error { // what cannot be read is counted by update
+		leads = leads || s.Leads(number)
+		return nil
+	})
+	return leads
 }
 
 func (s *Store) leave(r *Replica, f *Frame) {

@@ -457,3 +457,32 @@ func TestReplicasOfAnOwnerThatHasARegionAgainStay(t *testing.T) {
 		t.Fatal("it stays though its home is another's, who does not have it here")
 	}
 }
+
+// An owner was silent for a while. What says where its entity goes came late, so the entity is ahead of where observers have it until
+// it is said again; a word in between, which says nothing of that, corrects nothing.
+func TestWhatCameLateIsMarkedUntilItIsCorrected(t *testing.T) {
+	w := newWorld()
+	w.Leads = func(number uint32) bool { return number == 1 } // the position
+	w.deliver(t, step{"a#1", snapshot(1, 1, 5)})
+	reset := func(f Frame) bool {
+		w.Apply(w.tick, "a#1", &f)
+		r := w.Get(id).Reset
+		w.Settle()
+		return r
+	}
+	w.tick++
+	w.Late(w.tick, "a#1")
+	if !reset(update(1, 1, 6, "late")) {
+		t.Error("what comes after a silence is not marked")
+	}
+	w.tick += HoldTicks + 1
+	if reset(Frame{Entity: id, Epoch: ecs.Epoch{Transfers: 1}, Chunk: 1, Events: said("on time")}) {
+		t.Error("a word is marked that cannot jump")
+	}
+	if !reset(update(1, 1, 12, "here I am")) {
+		t.Error("the first place that is on time is not marked")
+	}
+	if reset(update(1, 1, 13, "and on")) {
+		t.Error("the next one is marked, too")
+	}
+}

@@ -58,8 +58,8 @@ type checker struct {
 	staged   map[inStage]bool            // what was part of a stage that was whole
 	mover    *Node                       // who handed a region over last, and when
 	movedAt  int
-	differs  map[sight]int // for how many ticks in a row a client's sight has differed from the truth
-	quiet    []int         // by gateway: for how many ticks nothing around it was disturbed
+	differs  map[sight]difference // how long a client's sight has differed from the truth
+	quiet    []int                // by gateway: for how many ticks nothing around it was disturbed
 	heard    map[ear]voice
 	says     map[numbering][]uint64
 	dropped  ecs.EntityID               // the copy that was dropped last
@@ -136,7 +136,7 @@ type voice struct {
 func newChecker(c *Cluster) *checker {
 	return &checker{
 		c: c, entities: map[ecs.EntityID]*tracked{}, inputs: map[numbering]*executed{}, commands: map[ecs.EntityID]map[ecs.EntityID]*executed{},
-		taken: map[ecs.EntityID]zone.Epoch{}, staged: map[inStage]bool{}, differs: map[sight]int{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
+		taken: map[ecs.EntityID]zone.Epoch{}, staged: map[inStage]bool{}, differs: map[sight]difference{}, quiet: make([]int, c.options.Nodes), heard: map[ear]voice{}, says: map[numbering][]uint64{},
 	}
 }
 

@@ -70,7 +70,7 @@ func (k *checker) sightOf(cl *Client) {
 			k.broke(5, "account %d does not see entity %v at %v, though it was sent chunk %v", cl.Account, t.id, t.at, k.c.Grid.ChunkFromKey(t.chunk))
 		}
 	}
-	if k.c.ticks%4 != 0 { // what should not be seen is looked for at every fourth tick
+	if k.c.ticks%lookEvery != 0 {
 		return
 	}
 	for _, id := range sortedEntities(&cl.Model) {
@@ -80,6 +80,12 @@ func (k *checker) sightOf(cl *Client) {
 		}
 	}
 }
+
+// difference is for how many looks in a row a sight has differed, and in which tick it was looked at last.
+type difference struct{ looks, tick int }
+
+// lookEvery is every how many ticks it is looked for what should not be seen.
+const lookEvery = 4
 
 // differ reports whether a sight has differed for longer than it may. What is said of it is composed only then: this is
 // asked for every client and every entity in every tick.
@@ -91,6 +97,10 @@ func (k *checker) differ(cl *Client, id ecs.EntityID, differs bool) bool {
 		}
 		return false
 	}
-	k.differs[key]++
-	return k.differs[key] > k.patience()
+	d := k.differs[key]
+	if k.c.ticks-d.tick > lookEvery { // it was out of the world, or out of sight, meanwhile
+		d.looks = 0
+	}
+	k.differs[key] = difference{d.looks + 1, k.c.ticks}
+	return d.looks+1 > k.patience()
 }

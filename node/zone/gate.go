@@ -5,6 +5,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
+	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/ghost"
 	"github.com/spatialcells/spatialcells/node/interest"
 	"github.com/spatialcells/spatialcells/node/partition"
@@ -50,6 +51,7 @@ func newGate(e *Engine) *gate {
 	}
 	g.replicas = ghost.New(func(s string) bool { return !e.alive(s) }, g.interested)
 	g.replicas.Keeps = func(account uint64) bool { s := g.sessions[account]; return s != nil && s.welcome }
+	g.replicas.Leads = func(number uint32) bool { return number == game.NumberPosition || number == game.NumberPath }
 	g.replicas.Uncertain = func(s string) bool { return !e.alive(s) || g.silent(s) }
 	g.replicas.Observed = func(home uint32) bool { return g.homes[home] > 0 }
 	g.replicas.Complete = func(chunk uint64) bool {
