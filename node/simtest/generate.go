@@ -67,7 +67,7 @@ const Every = "every"
 
 // Around draws the plan of a seed that is made around a situation, by its name; nil if there is none of that name.
 func Around(name string, seed uint64) *Plan {
-	all := slices.Concat(situations, moving, further)
+	all := slices.Concat(situations, moving, further, apart)
 	if name == Every {
 		name, seed = all[seed%uint64(len(all))].name, seed/uint64(len(all))
 	}

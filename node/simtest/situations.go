@@ -53,6 +53,11 @@ var moving = []situation{
 	}},
 }
 
+// apart are situations that only -around draws: no plain seed has them.
+var apart = []situation{
+	{"flicker", (*generator).flicker, []zone.Point{zone.SubscriptionAgain, zone.SubscriptionDropped, zone.SignOffHeld}},
+}
+
 // situation draws the plan of a situation.
 func (g *generator) situation(number int) {
 	list := situations

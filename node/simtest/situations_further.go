@@ -147,3 +147,17 @@ func (g *generator) removal() {
 		}
 	}
 }
+
+// flicker: connections break all the time, while players pace the border and talk.
+func (g *generator) flicker() {
+	g.strip(2, 2+g.IntN(2))
+	g.pacers(5, g.node, true)
+	for tick := 60 + g.IntN(40); tick < g.p.Ticks; tick += 10 + g.IntN(40) {
+		a, b := g.node(), g.node()
+		if g.IntN(2) == 0 {
+			g.add(tick, "reset", a, b)
+		} else {
+			g.add(tick, "cut", a, b, g.ticks(15))
+		}
+	}
+}
