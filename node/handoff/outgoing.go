@@ -47,6 +47,12 @@ type Outgoing struct {
 // is, or older than what there is: an heir that is not ready stays silent, and one that is asks the store first.
 func (o *Outgoing) Orphaned() bool { return o.Accepted || o.PassedOn }
 
+// ComesBack reports whether a session that has taken the entity offers that very copy now: it has lost the region since, and this
+// node has got it. Each would keep it for the other.
+func (o *Outgoing) ComesBack(from string, epoch ecs.Epoch) bool {
+	return o.Accepted && o.Target == from && o.Epoch == epoch
+}
+
 // Recovering notes that a session recovers the target region: whoever was asked there has lost the entity, if it had it.
 func (o *Outgoing) Recovering(tick int64, session string) {
 	o.PassedOn, o.next = true, tick+HeirTicks

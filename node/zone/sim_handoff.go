@@ -151,7 +151,7 @@ func (s *sim) offered(from string, m *wire.Offer) {
 			s.known.Returned(id)
 		}
 	}
-	if o := s.outgoing.Get(id); o != nil && from != s.self && live == nil && !o.Epoch.Less(epoch) { // kept here, and not older
+	if o := s.outgoing.Get(id); o != nil && from != s.self && live == nil && !o.Epoch.Less(epoch) && !o.ComesBack(from, epoch) { // kept here, and not older
 		s.atEntity(OfferKnown, id, epoch, from)
 		s.answerOffer(from, id, epoch, true, "") // and no more: nothing of it need be in the store, and this node may die with it
 		return
