@@ -190,6 +190,19 @@ func TestTargets(t *testing.T) {
 		"a node that has not started yet is waited for": {
 			row(2, "w-zone-0#1", "").session(0, 1, true).session(1, 0, false).ordered(0, 1).declared(0, 1), placement.Table{0, 1},
 		},
+		"a node that drains gets no free region": {
+			row(2, "w-zone-0#1", "").session(0, 1, true).session(1, 1, true).draining1().ordered(0, 1).declared(0, 1), placement.Table{0, 0},
+		},
+		"nor does an heir that drains": {
+			revoked(row(3, "w-zone-0#1", "w-zone-1#1", "").session(0, 1, true).session(1, 1, true).draining1(), 2, time.Hour).ordered(0, 1, 1).declared(0, 1, 2),
+			placement.Table{0, 1, 0},
+		},
+		"nor one that is waited for": {
+			revoked(row(2, "w-zone-0#1", "w-zone-1#1").session(0, 1, true), 1, 20*time.Second).draining1().ordered(0, 1).declared(0, 1), placement.Table{0, 0},
+		},
+		"unless nobody else lives": {
+			revoked(row(2, "", "").session(1, 1, true).draining1(), 0, time.Hour).ordered(0, 1).declared(0, 1), placement.Table{0, 1},
+		},
 		"hibernation changes no order": {
 			row(0, "", "").session(0, 1, false).session(1, 1, false).ordered(1, 0).declared(0, 1), placement.Table{1, 0},
 		},
