@@ -65,7 +65,8 @@ func (c *custodian) remember(index int, lease *coordinationv1.Lease) (newest, fo
 			return known, nil
 		}
 	}
-	c.regions[index] = custody{lease: lease}
+	kept := *lease // a pointer into a list would keep the whole list, one for each region that changed at another time
+	c.regions[index] = custody{lease: &kept}
 	return lease, known
 }
 
