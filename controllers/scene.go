@@ -65,6 +65,8 @@ type verdict struct {
 
 // memory is what the operator remembers about a World between reconciles. Losing it costs time, never correctness.
 type memory struct {
+	// world is whom it is about: another World may have the name of a former one, and no reconcile may have come between.
+	world    types.UID
 	sessions liveness.Observer
 	custody  custodian
 	plan     plannedTable
@@ -75,6 +77,8 @@ type memory struct {
 	store    storeMemory
 	// terrain is the mark of the seed.
 	terrain string
+	// counted is when other counts of players were written last.
+	counted time.Time
 }
 
 // restart starts every observation anew: a read failed, or a write came back with an unknown outcome.
@@ -83,15 +87,21 @@ func (m *memory) restart() {
 	m.custody.doubts.Restart()
 }
 
-func (r *WorldReconciler) remember(key types.NamespacedName) *memory {
+func (r *WorldReconciler) remember(world *v1alpha1.World) *memory {
+	key := client.ObjectKeyFromObject(world)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.memories == nil {
 		r.memories = map[types.NamespacedName]*memory{}
 	}
-	if r.memories[key] == nil {
-		r.memories[key] = &memory{refused: map[string]refusal{}, secrets: map[string]time.Time{}}
+	known := r.memories[key]
+	if known != nil && known.world == world.UID {
+		return known
 	}
+	if known != nil {
+		forgetMetrics(key)
+	}
+	r.memories[key] = &memory{world: world.UID, refused: map[string]refusal{}, secrets: map[string]time.Time{}}
 	return r.memories[key]
 }
 
@@ -107,7 +117,7 @@ func (r *WorldReconciler) forget(key types.NamespacedName) {
 func (r *WorldReconciler) gather(ctx context.Context, world *v1alpha1.World) (*scene, error) {
 	s := &scene{
 		world:        world,
-		memory:       r.remember(client.ObjectKeyFromObject(world)),
+		memory:       r.remember(world),
 		now:          r.Now(),
 		grid:         placement.Grid{Columns: world.Spec.Grid.Columns, Rows: world.Spec.Grid.Rows},
 		highestEpoch: world.Status.HighestEpoch,
