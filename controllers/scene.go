@@ -18,6 +18,7 @@ import (
 	"github.com/spatialcells/spatialcells/controllers/liveness"
 	"github.com/spatialcells/spatialcells/controllers/moves"
 	"github.com/spatialcells/spatialcells/controllers/placement"
+	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // scene is everything one reconcile knows about one World, and what it finds out on the way.
@@ -39,6 +40,8 @@ type scene struct {
 	statefulSet *appsv1.StatefulSet
 
 	assignment assignment
+	// openings are what the calendar said about moves, by estimate: it may have far to look.
+	openings map[time.Duration]window.Opening
 	// plan is what was decided about moves; nil before. arrivals are the moves that were seen to have ended.
 	plan         *moves.Plan
 	arrivals     []arrival
