@@ -80,6 +80,8 @@ type memory struct {
 	store    storeMemory
 	// terrain is the mark of the seed.
 	terrain string
+	// makings are what came of tries to make Leases, by kind.
+	makings map[string]*making
 	// counted is when other counts of players were written last.
 	counted time.Time
 }
