@@ -30,7 +30,7 @@ func TestANodeIsFailedOverWhileALeaseIsRefused(t *testing.T) {
 	b.wire.set(overQuota)
 	lost := b.region("genesis-r-0-0")
 	b.remove(lost)
-	world := b.awaitCondition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRefused)
+	b.awaitCondition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRefused)
 	if m := b.message(v1alpha1.ConditionStalled); !strings.Contains(m, "Lease genesis-r-0-0: leases is forbidden: exceeded quota") {
 		t.Errorf("Stalled says %q", m)
 	}
@@ -44,7 +44,7 @@ func TestANodeIsFailedOverWhileALeaseIsRefused(t *testing.T) {
 		seen := strings.Join(holders, " ")
 		return len(holders) == 3 && !strings.Contains(seen, dead) && !strings.HasPrefix(seen, " "), seen
 	})
-	if world = b.get(); world.Status.HighestEpoch > highest+2*1001 {
+	if world := b.get(); world.Status.HighestEpoch > highest+2*1001 {
 		t.Errorf("highestEpoch went from %d to %d for one Lease that is not there", highest, world.Status.HighestEpoch)
 	}
 	b.wire.set(nil)

@@ -91,7 +91,7 @@ func (s *scene) regionsOwned() verdict {
 func (s *scene) lostNodes() (verdict, bool) {
 	if silent := s.nodesWhere(s.silent); len(silent) > 0 {
 		return verdict{false, v1alpha1.ReasonSessionSilent, fmt.Sprintf(
-			"%s did not renew in time and stands still; after %s of silence its regions are freed.", few(silent, "node"), s.leaseDuration())}, true
+			"%s did not renew in time and stands still; after %s of silence its regions are freed.", few(silent, "node"), s.longestDuration())}, true
 	}
 	missing := s.nodesWhere(func(o int32) bool { return standsIn(s.sessions[o]) })
 	if len(missing) > 0 {

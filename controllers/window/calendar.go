@@ -138,7 +138,8 @@ func (s *search) coveredUntil(at, limit time.Time) (name string, end time.Time, 
 	if !covered {
 		return "", time.Time{}, false
 	}
-	for end, grown := at, true; ; {
+	for end = at; ; {
+		var grown bool
 		end, grown = s.grow(end)
 		switch {
 		case !grown, !limit.IsZero() && !end.Before(limit):
