@@ -85,9 +85,11 @@ func (s *scene) begun() bool { return s.world.Status.HighestEpoch > 0 }
 // targets is where each region should be, now, but for moves. Pure.
 //
 // A held region stays with its holder: to move it is decided by movePlan. A free one waits for the node that the table names as
-// long as that may come back, then goes to the heir it was promised, or to a new one. One in doubt goes to nobody.
+// long as that may come back, then goes to the heir it was promised, or to a new one. A node that drains gets none while there
+// is an heir. One in doubt goes to nobody.
 func (s *scene) targets() placement.Table {
 	want := make(placement.Table, len(s.regions))
+	heirs := s.heirs()
 	var orphans []int
 	for i, lease := range s.regions {
 		want[i] = s.assignment.table[i]
@@ -102,23 +104,28 @@ func (s *scene) targets() placement.Table {
 			want[i] = placement.Nobody
 		case s.replicas() == 0: // hibernating: everything comes back where it was
 			want[i] = promised
-		case s.expected(want[i]):
-		case promised >= 0 && promised < s.replicas() && s.sessionHeld(promised):
+		case s.expected(want[i]) && s.mayTake(want[i], heirs):
+		case promised >= 0 && promised < s.replicas() && s.sessionHeld(promised) && s.mayTake(promised, heirs):
 			want[i] = promised
 		default:
 			want[i] = placement.Nobody
 			orphans = append(orphans, i)
 		}
 	}
-	heirs := placement.Heirs(s.grid, want, orphans, s.heirs())
+	found := placement.Heirs(s.grid, want, orphans, heirs)
 	for _, i := range orphans {
-		if heir, found := heirs[i]; found {
+		if heir, ok := found[i]; ok {
 			want[i] = heir
 		} else {
 			want[i] = s.targetNode(s.regions[i])
 		}
 	}
 	return want
+}
+
+// mayTake tells whether a free region may go to a node: one that drains is to have none, unless nobody else can have it.
+func (s *scene) mayTake(ordinal int32, heirs []int32) bool {
+	return !s.draining(ordinal) || len(heirs) == 0
 }
 
 // settleRegions frees every region whose holder is not a live session, and writes the orders that differ, one Lease at a

@@ -229,7 +229,7 @@ func (r *WorldReconciler) write(ctx context.Context, s *scene, have, want *unstr
 		return known.cause
 	}
 	err := r.send(ctx, s, have, want)
-	if refused := asRefused(want, err); refused != nil {
+	if refused := asRefused(want.GetKind(), want.GetName(), err); refused != nil {
 		s.memory.refused[id] = refusal{mark, s.now.Add(refusalTrust), refused}
 		return refused
 	}
@@ -254,11 +254,11 @@ func (r *WorldReconciler) send(ctx context.Context, s *scene, have, want *unstru
 }
 
 // asRefused tells whether the API server understood the request and will not have it.
-func asRefused(o *unstructured.Unstructured, err error) *blocked {
+func asRefused(kind, name string, err error) *blocked {
 	if err == nil || !(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)) {
 		return nil
 	}
-	return &blocked{v1alpha1.ReasonRefused, fmt.Sprintf("the API server refuses %s %s: %s", o.GetKind(), o.GetName(), rootMessage(err))}
+	return &blocked{v1alpha1.ReasonRefused, fmt.Sprintf("the API server refuses %s %s: %s", kind, name, rootMessage(err))}
 }
 
 // rootMessage is what the API server said, without our own words around it.

@@ -65,7 +65,8 @@ func (c *custodian) remember(index int, lease *coordinationv1.Lease) (newest, fo
 			return known, nil
 		}
 	}
-	c.regions[index] = custody{lease: lease}
+	kept := *lease // a pointer into a list would keep the whole list, one for each region that changed at another time
+	c.regions[index] = custody{lease: &kept}
 	return lease, known
 }
 
@@ -80,6 +81,10 @@ func (c *custodian) unsettled(index int, on *coordinationv1.Lease, err error) {
 
 // refused tells whether an error is the API server's word that it did nothing.
 func refused(err error) bool {
+	var edit *blocked
+	if errors.As(err, &edit) {
+		return true
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
@@ -146,8 +151,13 @@ func (s *scene) lived() bool {
 	if s.statefulSet != nil || len(s.pods) > 0 {
 		return true
 	}
-	for ordinal := range int32(v1alpha1.MaxNodes) {
-		if transitionsOf(s.sessions[ordinal]) > 0 || s.remembered(ordinal) {
+	for _, session := range s.sessions {
+		if transitionsOf(session) > 0 {
+			return true
+		}
+	}
+	for session := range s.lives {
+		if s.nodeOf(session) >= 0 {
 			return true
 		}
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -191,5 +194,21 @@ func TestOnlyAWorldWithoutALifeIsMadeAsIfItWereNew(t *testing.T) {
 		if got := tc.scene.lived(); got != tc.lived {
 			t.Errorf("%s: lived %v, want %v", name, got, tc.lived)
 		}
+	}
+}
+
+func TestWhatIsRememberedOfARegionKeepsNoList(t *testing.T) {
+	s := row(1, "")
+	items := make([]coordinationv1.Lease, 2)
+	items[0].ResourceVersion = "10"
+	list := weak.Make(&items[1])
+	s.putRegion(0, &items[0])
+	s.regions = make([]*coordinationv1.Lease, 1)
+	runtime.GC()
+	if list.Value() != nil {
+		t.Error("the rest of the list is kept for the sake of one Lease")
+	}
+	if known := s.memory.custody.regions[0].lease; known == nil || known.ResourceVersion != "10" {
+		t.Errorf("remembered %v", known)
 	}
 }

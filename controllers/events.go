@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
+	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // Reasons of the events of a World. README.md of this package says what each means to whoever is on call.
@@ -84,7 +85,7 @@ func noticeFreed(world string, ordinal int32, regions int) notice {
 }
 
 func noticeRedistributed(regions int, to string) notice {
-	return notice{reason: EventRegionsRedistributed, action: "Redistribute", note: fmt.Sprintf("%d regions of lost nodes go to %s", regions, to)}
+	return notice{reason: EventRegionsRedistributed, action: "Redistribute", note: fmt.Sprintf("%d regions of lost or draining nodes go to %s", regions, to)}
 }
 
 func noticeLeasesRecreated(regions int, epoch int32, inDoubt int, wait time.Duration) notice {
@@ -159,10 +160,24 @@ func changes(world string, before, after *v1alpha1.WorldStatus) []notice {
 	}
 	say(v1alpha1.ConditionReady, notice{reason: EventWorldReady, action: "Observe"}, notice{})
 	say(v1alpha1.ConditionAssignmentConverged, notice{reason: EventAssignmentConverged, action: "Observe"}, notice{})
-	notices = append(notices, windowChanges(before, after)...)
 	say(v1alpha1.ConditionStalled, notice{warning: true, edit: true, reason: EventNeedsEdit, action: "Reconcile"}, notice{})
 	say(v1alpha1.ConditionFenceGuarded, notice{reason: EventFenceProven, action: "Prove"}, notice{warning: true, reason: EventFenceNotProven, action: "Prove"})
 	return notices
+}
+
+// maintenanceChanges tells what windows and overrides do to the moves of regions. While no move would start anyway, and where
+// moves are not confined, that is nothing, whatever the windows of other things do.
+func (s *scene) maintenanceChanges(before, after *v1alpha1.WorldStatus) []notice {
+	if s.paused() {
+		return nil
+	}
+	switch s.moveOpening(0).Reason {
+	case window.Unconfined:
+		return nil
+	case window.Overridden:
+		return overrideChanges(before, after)
+	}
+	return windowChanges(before, after)
 }
 
 // windowChanges tells what windows do while something waits for them. Otherwise nobody needs to hear of them.
@@ -196,9 +211,8 @@ func windowChanges(before, after *v1alpha1.WorldStatus) []notice {
 }
 
 // overrideChanges tells that an override lets regions move, once for each override and each time that something has to.
-// lifts: it is the override that lets regions move.
-func overrideChanges(before, after *v1alpha1.WorldStatus, lifts bool) []notice {
-	if !lifts || after.Moves == nil || stateOfWindow(after) != v1alpha1.WindowOverridden {
+func overrideChanges(before, after *v1alpha1.WorldStatus) []notice {
+	if after.Moves == nil || stateOfWindow(after) != v1alpha1.WindowOverridden {
 		return nil
 	}
 	if was := before.NextWindow; before.Moves != nil && stateOfWindow(before) == v1alpha1.WindowOverridden && was.Reason == after.NextWindow.Reason {

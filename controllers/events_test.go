@@ -92,19 +92,17 @@ func TestAnOverrideIsToldOnceWhenItTakesEffect(t *testing.T) {
 	closed, idle, moving := status(v1alpha1.WindowClosed, "", 9), status(v1alpha1.WindowOverridden, "hotfix", 0), status(v1alpha1.WindowOverridden, "hotfix", 9)
 	for name, tc := range map[string]struct {
 		before, after *v1alpha1.WorldStatus
-		lifts         bool
 		want          int
 	}{
-		"it comes while regions wait":       {closed, moving, true, 1},
-		"an edit comes while it is on":      {idle, moving, true, 1},
-		"a region arrives":                  {moving, status(v1alpha1.WindowOverridden, "hotfix", 8), true, 0},
-		"another one comes":                 {moving, status(v1alpha1.WindowOverridden, "siege", 9), true, 1},
-		"nothing has to move":               {closed, idle, true, 0},
-		"moves are not confined":            {closed, moving, false, 0},
-		"it ends":                           {moving, closed, false, 0},
-		"a World that had no window before": {&v1alpha1.WorldStatus{}, moving, true, 1},
+		"it comes while regions wait":       {closed, moving, 1},
+		"an edit comes while it is on":      {idle, moving, 1},
+		"a region arrives":                  {moving, status(v1alpha1.WindowOverridden, "hotfix", 8), 0},
+		"another one comes":                 {moving, status(v1alpha1.WindowOverridden, "siege", 9), 1},
+		"nothing has to move":               {closed, idle, 0},
+		"it ends":                           {moving, closed, 0},
+		"a World that had no window before": {&v1alpha1.WorldStatus{}, moving, 1},
 	} {
-		got := overrideChanges(tc.before, tc.after, tc.lifts)
+		got := overrideChanges(tc.before, tc.after)
 		if len(got) != tc.want {
 			t.Errorf("%s: %d events, want %d: %+v", name, len(got), tc.want, got)
 		}
@@ -112,6 +110,43 @@ func TestAnOverrideIsToldOnceWhenItTakesEffect(t *testing.T) {
 			if !strings.Contains(n.note, tc.after.NextWindow.Reason) || !strings.Contains(n.note, "until 2026-12-01T13:00:00Z; 9 regions") {
 				t.Errorf("%s: %q", name, n.note)
 			}
+		}
+	}
+}
+
+// TestWindowsAreToldOnlyWhereMovesWaitForThem: rollouts may be confined and moves not, and a paused World moves nothing.
+func TestWindowsAreToldOnlyWhereMovesWaitForThem(t *testing.T) {
+	status := func(state v1alpha1.WindowState) *v1alpha1.WorldStatus {
+		return &v1alpha1.WorldStatus{
+			NextWindow: &v1alpha1.WindowStatus{Name: "nightly", State: state, EndTime: &metav1.Time{Time: now}}, Moves: &v1alpha1.MovesStatus{Planned: 3},
+			Regions: v1alpha1.RegionsStatus{Away: 3},
+		}
+	}
+	rollouts := nightly
+	rollouts.Confine = []v1alpha1.DisruptionKind{v1alpha1.DisruptionRollouts}
+	overridden := lifted(rollouts, time.Hour)
+	paused := away().maintained(nightly)
+	paused.world.Spec.ManagementPolicy = v1alpha1.ManagementPaused
+	for name, tc := range map[string]struct {
+		scene  *scene
+		states [2]v1alpha1.WindowState
+		want   string
+	}{
+		"it opens":                         {away().maintained(nightly), [2]v1alpha1.WindowState{v1alpha1.WindowClosed, v1alpha1.WindowOpen}, EventWindowOpened},
+		"it closes":                        {away().maintained(nightly), [2]v1alpha1.WindowState{v1alpha1.WindowOpen, v1alpha1.WindowClosed}, EventWindowClosed},
+		"one of rollouts opens":            {away().maintained(rollouts), [2]v1alpha1.WindowState{v1alpha1.WindowClosed, v1alpha1.WindowOpen}, ""},
+		"one of rollouts closes":           {away().maintained(rollouts), [2]v1alpha1.WindowState{v1alpha1.WindowOpen, v1alpha1.WindowClosed}, ""},
+		"one of rollouts is lifted":        {away().maintained(overridden), [2]v1alpha1.WindowState{v1alpha1.WindowClosed, v1alpha1.WindowOverridden}, ""},
+		"it opens while nothing may move":  {paused, [2]v1alpha1.WindowState{v1alpha1.WindowClosed, v1alpha1.WindowOpen}, ""},
+		"it closes while nothing may move": {paused, [2]v1alpha1.WindowState{v1alpha1.WindowOpen, v1alpha1.WindowClosed}, ""},
+		"it is lifted":                     {away().maintained(lifted(nightly, time.Hour)), [2]v1alpha1.WindowState{v1alpha1.WindowClosed, v1alpha1.WindowOverridden}, EventWindowOverridden},
+	} {
+		got := ""
+		for _, n := range tc.scene.maintenanceChanges(status(tc.states[0]), status(tc.states[1])) {
+			got += n.reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: told %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,8 +23,10 @@ const annotationRevoked = "spatialcells.io/revoked"
 // the redistribution delay.
 const startAllowance = 60 * time.Second
 
-// revokeSilentSessions ends the sessions of nodes that are dead. One write takes all regions of a node from it.
+// revokeSilentSessions ends the sessions of nodes that are dead. One write takes all regions of a node from it. One that is
+// refused keeps no other from being ended.
 func (r *WorldReconciler) revokeSilentSessions(ctx context.Context, s *scene) error {
+	var errs []error
 	for ordinal, lease := range s.sessions {
 		if holderOf(lease) == "" {
 			continue
@@ -41,10 +44,13 @@ func (r *WorldReconciler) revokeSilentSessions(ctx context.Context, s *scene) er
 			continue
 		}
 		if err := r.revoke(ctx, s, ordinal, why); err != nil {
-			return err
+			errs = append(errs, err)
+			if !refused(err) {
+				break // the API server is away, and each try takes a time-out
+			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // revoke is one compare-and-swap: the Lease is written with the resourceVersion that was observed, so a node that renewed
@@ -65,7 +71,9 @@ func (r *WorldReconciler) revoke(ctx context.Context, s *scene, ordinal int32, w
 		s.wake(100 * time.Millisecond)
 		return nil
 	}
-	s.memory.restart()
+	if !refused(err) {
+		s.memory.restart()
+	}
 	return fmt.Errorf("revoking session %s: %w", session, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,67 +21,125 @@ import (
 // written.
 const epochStep = 1000
 
-// ensureLeases makes the Leases that are missing, before any pod may look for them.
-func (r *WorldReconciler) ensureLeases(ctx context.Context, s *scene) error {
-	if err := r.ensureRegionLeases(ctx, s); err != nil {
-		return err
+// ensureLeases makes the Leases that are missing, before any pod may look for them, and tells whether all are there. What keeps
+// one kind from being made keeps no other: each stands between somebody's death and its heirs.
+func (r *WorldReconciler) ensureLeases(ctx context.Context, s *scene) bool {
+	all := true
+	for _, step := range []struct {
+		kind   string
+		ensure func(context.Context, *scene) error
+	}{
+		{v1alpha1.LeaseKindRegion, r.ensureRegionLeases},
+		{v1alpha1.LeaseKindSession, r.ensureSessionLeases},
+		{v1alpha1.LeaseKindCanary, r.ensureCanary},
+	} {
+		err := step.ensure(ctx, s)
+		s.obstruct(step.kind, err)
+		all = all && err == nil
+		if err != nil && !s.lived() { // a World that has not begun waits as a whole
+			return false
+		}
 	}
-	if err := r.ensureSessionLeases(ctx, s); err != nil {
-		return err
-	}
+	return all
+}
+
+func (r *WorldReconciler) ensureCanary(ctx context.Context, s *scene) error {
+	m, t := s.memory.making(v1alpha1.LeaseKindCanary), &try{}
 	if s.canary != nil {
+		*m = making{}
 		return nil
 	}
-	if err := r.foreignLease(ctx, s, v1alpha1.CanaryLeaseName(s.world.Name)); err != nil {
+	if err := m.standing(s.now, v1alpha1.LeaseKindCanary); err != nil {
 		return err
 	}
 	canary := s.lease(v1alpha1.CanaryLeaseName(s.world.Name), v1alpha1.LeaseKindCanary, 1)
-	if err := r.createLease(ctx, s, canary); err != nil {
-		return err
+	t.note(r.createLease(ctx, s, canary))
+	if t.err == nil {
+		s.canary = canary
 	}
-	s.canary = canary
-	return nil
+	return m.note(s, v1alpha1.LeaseKindCanary, 0, t)
 }
 
 // ensureRegionLeases makes all region Leases of a new World, or those that were lost: for who held them (see custody), and
 // above every epoch that was ever used, so that anybody else is refused by store and peers.
 func (r *WorldReconciler) ensureRegionLeases(ctx context.Context, s *scene) error {
+	m := s.memory.making(v1alpha1.LeaseKindRegion)
 	if !slices.Contains(s.regions, nil) {
+		*m = making{}
 		return nil
+	}
+	if err := m.standing(s.now, fmt.Sprint(s.regionsToMake())); err != nil {
+		return err
 	}
 	if err := r.reread(ctx, s); err != nil { // absence in the cache proves nothing
 		return err
 	}
+	missing := s.regionsToMake()
+	if len(missing) == 0 {
+		*m = making{}
+		return nil
+	}
+	if !s.lived() { // all of them are missing, and may be somebody else's
+		first := s.grid.Region(missing[0])
+		if err := r.foreignLease(ctx, s, v1alpha1.RegionLeaseName(s.world.Name, int(first.Column), int(first.Row))); err != nil {
+			return err
+		}
+	}
+	of := fmt.Sprint(missing)
+	epoch, err := r.epochFor(ctx, s, m, of)
+	if err != nil {
+		return err
+	}
+	lived, t := s.lived(), r.makeRegionLeases(ctx, s, missing, epoch)
+	if t.made > 0 && lived {
+		s.notify(noticeLeasesRecreated(t.made, epoch, s.inDoubt(), s.doubtTime()))
+	}
+	return m.note(s, of, epoch, t)
+}
+
+// regionsToMake are the regions without a Lease.
+func (s *scene) regionsToMake() []int {
 	var missing []int
 	for i, lease := range s.regions {
 		if lease == nil {
 			missing = append(missing, i)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	return missing
+}
+
+// makeRegionLeases makes one, then all others at once: what refuses the first refuses them all.
+func (r *WorldReconciler) makeRegionLeases(ctx context.Context, s *scene, missing []int, epoch int32) *try {
+	t, mu := &try{}, sync.Mutex{}
+	wanted := func(i int) *coordinationv1.Lease {
+		mu.Lock()
+		defer mu.Unlock()
+		if t.over() {
+			return nil
+		}
+		return s.remade(i, epoch)
 	}
-	first := s.grid.Region(missing[0])
-	if err := r.foreignLease(ctx, s, v1alpha1.RegionLeaseName(s.world.Name, int(first.Column), int(first.Row))); err != nil {
-		return err
-	}
-	epoch, err := r.raiseHighestEpoch(ctx, s)
-	if err != nil {
-		return err
-	}
-	err = each(ctx, missing, func(ctx context.Context, i int) error {
-		lease := s.remade(i, epoch)
-		if err := r.createLease(ctx, s, lease); err != nil {
+	do := func(ctx context.Context, i int) error {
+		lease := wanted(i)
+		if lease == nil {
+			return nil
+		}
+		err := r.createLease(ctx, s, lease)
+		mu.Lock()
+		defer mu.Unlock()
+		t.note(err)
+		if err != nil {
 			s.memory.custody.unsettled(i, nil, err)
-			return err
+			return nil
 		}
 		s.putRegion(i, lease)
 		return nil
-	})
-	if err == nil && s.lived() {
-		s.notify(noticeLeasesRecreated(len(missing), epoch, s.inDoubt(), s.doubtTime()))
 	}
-	return err
+	for ; len(missing) > 0 && t.made == 0 && !t.over(); missing = missing[1:] {
+		_ = do(ctx, missing[0])
+	}
+	_ = each(ctx, missing, do)
+	return t
 }
 
 // reread fills in region Leases that the cache does not show yet.
@@ -100,6 +159,9 @@ func (r *WorldReconciler) reread(ctx context.Context, s *scene) error {
 // raiseHighestEpoch persists a higher bound before anything is made under it, so that no epoch and no incarnation is ever
 // given out twice. It returns a number between the former bound and the new one, for whatever is made next.
 func (r *WorldReconciler) raiseHighestEpoch(ctx context.Context, s *scene) (int32, error) {
+	if s.highestEpoch > math.MaxInt32-2*epochStep {
+		return 0, fmt.Errorf("no epoch is left above %d: move what is in the store to another World", s.highestEpoch)
+	}
 	above := s.highestEpoch + 1
 	world := s.world.DeepCopy()
 	world.Status.HighestEpoch = above + epochStep
@@ -157,6 +219,9 @@ func (s *scene) lease(name, kind string, transitions int32) *coordinationv1.Leas
 // createLease creates a Lease. One of that name that exists is somebody else's, or just not in the cache yet.
 func (r *WorldReconciler) createLease(ctx context.Context, s *scene, lease *coordinationv1.Lease) error {
 	err := r.Create(ctx, lease)
+	if refused := asRefused("Lease", lease.Name, err); refused != nil {
+		return refused
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "creating lease %s", lease.Name)
 	}
@@ -194,33 +259,44 @@ func (r *WorldReconciler) foreignLease(ctx context.Context, s *scene, names ...s
 // two reads. And nobody can take back a creation that was sent and not answered. This very Lease standing unchanged for a
 // full duration does prove it, to this operator, which revokes it then, and to the node's next process, which takes it.
 func (r *WorldReconciler) ensureSessionLeases(ctx context.Context, s *scene) error {
+	m := s.memory.making(v1alpha1.LeaseKindSession)
 	missing := s.sessionsToMake()
+	of := fmt.Sprint(missing)
 	if len(missing) == 0 {
+		*m = making{}
 		return nil
 	}
-	for _, ordinal := range missing {
-		if err := r.foreignLease(ctx, s, v1alpha1.NodeName(s.world.Name, int(ordinal))); err != nil {
-			return err
-		}
+	if err := m.standing(s.now, of); err != nil {
+		return err
 	}
 	var last int32
 	if s.lived() {
 		var err error
-		if last, err = r.raiseHighestEpoch(ctx, s); err != nil {
+		if last, err = r.epochFor(ctx, s, m, of); err != nil {
 			return err
 		}
 	}
+	return m.note(s, of, last, r.makeSessionLeases(ctx, s, missing, last))
+}
+
+func (r *WorldReconciler) makeSessionLeases(ctx context.Context, s *scene, missing []int32, last int32) *try {
+	t := &try{}
 	for _, ordinal := range missing {
 		lease := s.sessionLease(ordinal, last)
-		if err := r.createLease(ctx, s, lease); err != nil {
-			return err
+		err := r.createLease(ctx, s, lease)
+		t.note(err)
+		if t.over() {
+			break
+		}
+		if err != nil {
+			continue
 		}
 		s.sessions[ordinal] = lease
 		if standsIn(lease) {
 			s.notify(noticeSessionLost(s.world.Name, ordinal, s.patience(lease)))
 		}
 	}
-	return nil
+	return t
 }
 
 // sessionLease is the session Lease of a node that has none, as it is made.
@@ -251,16 +327,36 @@ func (s *scene) sessionsToMake() []int32 {
 
 // remembered tells whether any other object knows of a life of a node.
 func (s *scene) remembered(ordinal int32) bool {
-	node := v1alpha1.NodeName(s.world.Name, int(ordinal))
-	names := func(session string) bool {
-		name, _, err := v1alpha1.ParseSessionID(session)
-		return err == nil && name == node
+	for session := range s.lives {
+		if s.nodeOf(session) == ordinal {
+			return true
+		}
 	}
-	if zoneNode := s.zoneNodes[ordinal]; zoneNode != nil && names(zoneNode.Status.Session) {
-		return true
+	return false
+}
+
+// lives yields the sessions that anything but their own Leases names: a region that cannot be made again counts as it was last.
+func (s *scene) lives(yield func(session string) bool) {
+	for _, node := range s.zoneNodes {
+		if !yield(node.Status.Session) {
+			return
+		}
 	}
-	return slices.ContainsFunc(s.regions, func(lease *coordinationv1.Lease) bool { return names(holderOf(lease)) }) ||
-		slices.ContainsFunc(s.reported.ZoneNodes, func(row v1alpha1.ZoneNodeRow) bool { return names(row.Session) })
+	for _, row := range s.reported.ZoneNodes {
+		if !yield(row.Session) {
+			return
+		}
+	}
+	for _, lease := range s.regions {
+		if !yield(holderOf(lease)) {
+			return
+		}
+	}
+	for _, last := range s.memory.custody.regions {
+		if !yield(holderOf(last.lease)) {
+			return
+		}
+	}
 }
 
 // leadHighestEpoch keeps status.highestEpoch well ahead of the epochs and incarnations in use.

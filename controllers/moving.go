@@ -38,8 +38,16 @@ func (s *scene) calendar() (*window.Calendar, error) {
 
 // moveOpening tells whether the move of one region may begin.
 func (s *scene) moveOpening(estimate time.Duration) window.Opening {
+	if known, asked := s.openings[estimate]; asked {
+		return known
+	}
 	calendar, _ := s.calendar() // one that cannot be read says so
-	return calendar.At(s.now, v1alpha1.DisruptionBoundaryMoves, estimate)
+	opening := calendar.At(s.now, v1alpha1.DisruptionBoundaryMoves, estimate)
+	if s.openings == nil {
+		s.openings = map[time.Duration]window.Opening{}
+	}
+	s.openings[estimate] = opening
+	return opening
 }
 
 // movePlan decides about the regions that live nodes hold: which go, which stay, and what the rest waits for.

@@ -190,6 +190,19 @@ func TestTargets(t *testing.T) {
 		"a node that has not started yet is waited for": {
 			row(2, "w-zone-0#1", "").session(0, 1, true).session(1, 0, false).ordered(0, 1).declared(0, 1), placement.Table{0, 1},
 		},
+		"a node that drains gets no free region": {
+			row(2, "w-zone-0#1", "").session(0, 1, true).session(1, 1, true).draining1().ordered(0, 1).declared(0, 1), placement.Table{0, 0},
+		},
+		"nor does an heir that drains": {
+			revoked(row(3, "w-zone-0#1", "w-zone-1#1", "").session(0, 1, true).session(1, 1, true).draining1(), 2, time.Hour).ordered(0, 1, 1).declared(0, 1, 2),
+			placement.Table{0, 1, 0},
+		},
+		"nor one that is waited for": {
+			revoked(row(2, "w-zone-0#1", "w-zone-1#1").session(0, 1, true), 1, 20*time.Second).draining1().ordered(0, 1).declared(0, 1), placement.Table{0, 0},
+		},
+		"unless nobody else lives": {
+			revoked(row(2, "", "").session(1, 1, true).draining1(), 0, time.Hour).ordered(0, 1).declared(0, 1), placement.Table{0, 1},
+		},
 		"hibernation changes no order": {
 			row(0, "", "").session(0, 1, false).session(1, 1, false).ordered(1, 0).declared(0, 1), placement.Table{1, 0},
 		},
@@ -370,5 +383,59 @@ func TestHighestEpochStaysAhead(t *testing.T) {
 	s.regions[1].Spec.LeaseTransitions = new(int32(700))
 	if got := s.leadHighestEpoch(); got != 1700 {
 		t.Errorf("raised to %d, want 1700", got)
+	}
+}
+
+func TestANodeThatWasScaledAwayIsNotBlamed(t *testing.T) {
+	// Node 2 was revoked long ago; its session Lease stays. Node 1 starts.
+	gone := func(s *scene) *scene {
+		s.world.Status.HighestEpoch = 1001
+		s.session(0, 1, true).session(1, 0, false).session(2, 4, false)
+		metav1.SetMetaDataAnnotation(&s.sessions[2].ObjectMeta, annotationRevoked, "4 "+now.Add(-100*time.Hour).Format(time.RFC3339))
+		return s
+	}
+	for name, tc := range map[string]struct {
+		scene  *scene
+		reason string
+	}{
+		"nothing is left of it":     {gone(row(2, "w-zone-0#1", "").ordered(0, 1)), v1alpha1.ReasonWaitingForNodes},
+		"a region is ordered to it": {gone(row(2, "w-zone-0#1", "").ordered(0, 2)), v1alpha1.ReasonSessionRevoked},
+		"it holds a region":         {gone(row(2, "w-zone-0#1", "w-zone-2#4").ordered(0, 1)), v1alpha1.ReasonSessionRevoked},
+		"it is wanted again":        {gone(row(3, "w-zone-0#1", "").ordered(0, 1)), v1alpha1.ReasonSessionRevoked},
+	} {
+		if v := tc.scene.regionsOwned(); v.ok || v.reason != tc.reason {
+			t.Errorf("%s: %s, %q; want %s", name, v.reason, v.message, tc.reason)
+		}
+	}
+}
+
+// watched lets the session Leases be seen unchanged for a time.
+func (s *scene) watched(unchanged time.Duration) *scene {
+	for at := time.Duration(0); at <= unchanged; at += time.Second {
+		s.memory.sessions.Observe(at, at, time.Minute, s.sightings())
+	}
+	return s
+}
+
+func TestASessionIsSilentByTheDeadlineThatItsNodeGoesBy(t *testing.T) {
+	promising := func(seconds int32) *scene {
+		s := row(1, "w-zone-0#1").session(0, 1, true)
+		s.sessions[0].Spec.LeaseDurationSeconds = &seconds
+		return s
+	}
+	for name, tc := range map[string]struct {
+		scene  *scene
+		silent bool
+	}{
+		"within the deadline of the spec":            {row(1, "").session(0, 1, true).watched(10 * time.Second), false},
+		"beyond it":                                  {row(1, "").session(0, 1, true).watched(11 * time.Second), true},
+		"beyond it, and the node goes by it":         {promising(15).watched(11 * time.Second), true},
+		"the node renews by an earlier, longer spec": {promising(90).watched(59 * time.Second), false},
+		"beyond the deadline of that, too":           {promising(90).watched(61 * time.Second), true},
+		"the node goes by a shorter spec":            {promising(6).watched(10 * time.Second), false},
+	} {
+		if got := tc.scene.silent(0); got != tc.silent {
+			t.Errorf("%s: silent %t, want %t", name, got, tc.silent)
+		}
 	}
 }

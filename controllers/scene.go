@@ -18,6 +18,7 @@ import (
 	"github.com/spatialcells/spatialcells/controllers/liveness"
 	"github.com/spatialcells/spatialcells/controllers/moves"
 	"github.com/spatialcells/spatialcells/controllers/placement"
+	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // scene is everything one reconcile knows about one World, and what it finds out on the way.
@@ -39,6 +40,8 @@ type scene struct {
 	statefulSet *appsv1.StatefulSet
 
 	assignment assignment
+	// openings are what the calendar said about moves, by estimate: it may have far to look.
+	openings map[time.Duration]window.Opening
 	// plan is what was decided about moves; nil before. arrivals are the moves that were seen to have ended.
 	plan         *moves.Plan
 	arrivals     []arrival
@@ -65,6 +68,8 @@ type verdict struct {
 
 // memory is what the operator remembers about a World between reconciles. Losing it costs time, never correctness.
 type memory struct {
+	// world is whom it is about: another World may have the name of a former one, and no reconcile may have come between.
+	world    types.UID
 	sessions liveness.Observer
 	custody  custodian
 	plan     plannedTable
@@ -75,6 +80,10 @@ type memory struct {
 	store    storeMemory
 	// terrain is the mark of the seed.
 	terrain string
+	// makings are what came of tries to make Leases, by kind.
+	makings map[string]*making
+	// counted is when other counts of players were written last.
+	counted time.Time
 }
 
 // restart starts every observation anew: a read failed, or a write came back with an unknown outcome.
@@ -83,15 +92,21 @@ func (m *memory) restart() {
 	m.custody.doubts.Restart()
 }
 
-func (r *WorldReconciler) remember(key types.NamespacedName) *memory {
+func (r *WorldReconciler) remember(world *v1alpha1.World) *memory {
+	key := client.ObjectKeyFromObject(world)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.memories == nil {
 		r.memories = map[types.NamespacedName]*memory{}
 	}
-	if r.memories[key] == nil {
-		r.memories[key] = &memory{refused: map[string]refusal{}, secrets: map[string]time.Time{}}
+	known := r.memories[key]
+	if known != nil && known.world == world.UID {
+		return known
 	}
+	if known != nil {
+		forgetMetrics(key)
+	}
+	r.memories[key] = &memory{world: world.UID, refused: map[string]refusal{}, secrets: map[string]time.Time{}}
 	return r.memories[key]
 }
 
@@ -107,7 +122,7 @@ func (r *WorldReconciler) forget(key types.NamespacedName) {
 func (r *WorldReconciler) gather(ctx context.Context, world *v1alpha1.World) (*scene, error) {
 	s := &scene{
 		world:        world,
-		memory:       r.remember(client.ObjectKeyFromObject(world)),
+		memory:       r.remember(world),
 		now:          r.Now(),
 		grid:         placement.Grid{Columns: world.Spec.Grid.Columns, Rows: world.Spec.Grid.Rows},
 		highestEpoch: world.Status.HighestEpoch,

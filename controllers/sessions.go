@@ -50,8 +50,17 @@ func (s *scene) sessionID(ordinal int32) string {
 
 // silent tells whether a held session was not renewed for longer than its node may go on.
 func (s *scene) silent(ordinal int32) bool {
-	deadline := time.Duration(s.world.Spec.Fencing.RenewDeadlineSeconds) * time.Second
-	return s.sessionHeld(ordinal) && s.memory.sessions.Unchanged(ordinal) > deadline
+	return s.sessionHeld(ordinal) && s.memory.sessions.Unchanged(ordinal) > s.deadline(s.sessions[ordinal])
+}
+
+// deadline is how long the node of a session may go on without a renewal. One that started under an earlier spec goes by that,
+// and its Lease tells only the duration of it: the deadline may have been as long as the API lets one be for that.
+func (s *scene) deadline(session *coordinationv1.Lease) time.Duration {
+	wanted := time.Duration(s.world.Spec.Fencing.RenewDeadlineSeconds) * time.Second
+	if promised := s.patience(session); promised > s.leaseDuration() {
+		return max(wanted, promised*2/3) // see the rules of FencingSpec
+	}
+	return wanted
 }
 
 // tenure is what a region Lease's holder amounts to.

@@ -3,6 +3,9 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
-	"github.com/spatialcells/spatialcells/controllers/window"
 )
 
 // report writes the status once, if anything in it changed, then tells people what happened. err is what acting on the
@@ -29,15 +31,19 @@ func (r *WorldReconciler) writeStatus(ctx context.Context, s *scene) error {
 	world := s.world.DeepCopy()
 	s.fill(&world.Status)
 	measure(world)
+	s.thinOutCounts(&world.Status)
+	recounted := !equality.Semantic.DeepEqual(s.formerCounts(&world.Status), &world.Status)
 	if !equality.Semantic.DeepEqual(before, &world.Status) {
 		if err := r.Status().Update(ctx, world); err != nil {
 			r.tell(world, s.notices) // they happened, whatever the status says
 			return wrap(s.calm(err), "writing the status of World %s", world.Name)
 		}
+		if recounted {
+			s.memory.counted = s.now
+		}
 	}
 	notices := append(s.notices, changes(world.Name, before, &world.Status)...)
-	lifts := s.moveOpening(0).Reason == window.Overridden && !s.paused()
-	r.tell(world, append(notices, overrideChanges(before, &world.Status, lifts)...))
+	r.tell(world, append(notices, s.maintenanceChanges(before, &world.Status)...))
 	return nil
 }
 
@@ -66,6 +72,38 @@ func (s *scene) fill(status *v1alpha1.WorldStatus) {
 	}
 }
 
+// countPeriod is how old the counts of players may get. Players come and go all the time, and a write for each change of a count
+// would be one for each report of each node.
+const countPeriod = 30 * time.Second
+
+// thinOutCounts leaves the counts of players as they were reported, if nothing else has changed since and they are not old.
+func (s *scene) thinOutCounts(status *v1alpha1.WorldStatus) {
+	left := s.memory.counted.Add(countPeriod).Sub(s.now)
+	if left <= 0 || left > countPeriod { // a wall clock that was put back says nothing
+		return
+	}
+	former := s.formerCounts(status)
+	if !equality.Semantic.DeepEqual(s.reported, former) {
+		return
+	}
+	if !equality.Semantic.DeepEqual(former, status) {
+		s.wake(left)
+	}
+	*status = *former
+}
+
+// formerCounts is a status with the counts of players that were reported before, as far as there were any.
+func (s *scene) formerCounts(status *v1alpha1.WorldStatus) *v1alpha1.WorldStatus {
+	former := status.DeepCopy()
+	former.Players = s.reported.Players
+	for i, row := range s.reported.ZoneNodes {
+		if i < len(former.ZoneNodes) && former.ZoneNodes[i].Session == row.Session {
+			former.ZoneNodes[i].Players = row.Players
+		}
+	}
+	return former
+}
+
 // conditionOrder is the order of the conditions in the status: what people look for comes first.
 var conditionOrder = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionAssignmentAccepted, v1alpha1.ConditionRegionsOwned,
@@ -82,11 +120,20 @@ func condition(kind string, v verdict, generation int64) metav1.Condition {
 		status = metav1.ConditionUnknown
 	}
 	const longest = 1024
-	message := v.message
-	if len(message) > longest {
-		message = message[:longest]
+	return metav1.Condition{Type: kind, Status: status, Reason: v.reason, Message: cut(v.message, longest), ObservedGeneration: generation}
+}
+
+// cut is the beginning of a text, as the API server gives it back: of at most so many bytes, without a torn or a wrong rune.
+// Those come back as others than were sent, so that a status with one would differ at every look, and be written for ever.
+func cut(text string, longest int) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if len(text) <= longest {
+		return text
 	}
-	return metav1.Condition{Type: kind, Status: status, Reason: v.reason, Message: message, ObservedGeneration: generation}
+	for !utf8.RuneStart(text[longest]) {
+		longest--
+	}
+	return text[:longest]
 }
 
 func (s *scene) rows(owned map[int32]int32) []v1alpha1.ZoneNodeRow {

@@ -157,7 +157,7 @@ var restless = regexp.MustCompile(`[^ ]+->|current time [^ ]+ `)
 func calmWords(err error) string {
 	const longest = 400
 	words := strings.Join(strings.Fields(restless.ReplaceAllString(err.Error(), "")), " ")
-	return words[:min(len(words), longest)]
+	return cut(words, longest)
 }
 
 // storeFlags tell a zone node how to reach the store, and whose it must be.

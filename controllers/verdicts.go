@@ -2,9 +2,11 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,23 +89,22 @@ func (s *scene) regionsOwned() verdict {
 
 // lostNodes says which nodes fell silent or were revoked, and until when their regions wait for them.
 func (s *scene) lostNodes() (verdict, bool) {
-	revoked := func(o int32) bool { return s.stateOf(o) == v1alpha1.ZoneNodeRevoked }
 	if silent := s.nodesWhere(s.silent); len(silent) > 0 {
 		return verdict{false, v1alpha1.ReasonSessionSilent, fmt.Sprintf(
-			"%s did not renew in time and stands still; after %s of silence its regions are freed.", few(silent, "node"), s.leaseDuration())}, true
+			"%s did not renew in time and stands still; after %s of silence its regions are freed.", few(silent, "node"), s.longestDuration())}, true
 	}
 	missing := s.nodesWhere(func(o int32) bool { return standsIn(s.sessions[o]) })
 	if len(missing) > 0 {
 		return verdict{false, v1alpha1.ReasonSessionSilent, fmt.Sprintf(
 			"somebody deleted the session lease of %s, which may act on and not know; after %s its regions are freed.", few(missing, "node"), s.longestDuration())}, true
 	}
-	lost := s.nodesWhere(revoked)
+	lost := s.nodesWhere(s.lost)
 	if len(lost) == 0 {
 		return verdict{}, false
 	}
 	until := s.now
 	for ordinal := range s.ordinals() {
-		if at := s.lostAt(ordinal); revoked(ordinal) && at.After(until) {
+		if at := s.lostAt(ordinal); s.lost(ordinal) && at.After(until) {
 			until = at
 		}
 	}
@@ -115,6 +116,19 @@ func (s *scene) lostNodes() (verdict, bool) {
 		return verdict{false, v1alpha1.ReasonSessionRevoked, fmt.Sprintf("lost %s, and no node lives to take the regions.", few(lost, "node"))}, true
 	}
 	return verdict{false, v1alpha1.ReasonSessionRevoked, fmt.Sprintf("lost %s; live nodes are taking its regions.", few(lost, "node"))}, true
+}
+
+// lost tells whether a node was revoked and anything waits for it. One that was scaled away keeps its session Lease, and the
+// word of its last revocation in it, for good.
+func (s *scene) lost(ordinal int32) bool {
+	return s.stateOf(ordinal) == v1alpha1.ZoneNodeRevoked && (ordinal < s.replicas() || s.concerns(ordinal))
+}
+
+// concerns tells whether a region is held by a session of a node, or ordered to it.
+func (s *scene) concerns(ordinal int32) bool {
+	return slices.ContainsFunc(s.regions, func(lease *coordinationv1.Lease) bool {
+		return lease != nil && (s.nodeOf(holderOf(lease)) == ordinal || s.targetNode(lease) == ordinal)
+	})
 }
 
 func (s *scene) nodesWhere(is func(int32) bool) []string {

@@ -88,27 +88,22 @@ func (r *WorldReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 }
 
 // act writes the difference between what is and what should be. The order matters: Leases before pods that look for them,
-// failover before anything that may fail for the user's sake.
+// failover before anything that may fail for the user's sake. Leases that cannot be made hold up no failover: it goes on with
+// those that are there.
 func (r *WorldReconciler) act(ctx context.Context, s *scene) error {
 	s.assignment = s.decideAssignment()
-	if err := r.revokeSilentSessions(ctx, s); err != nil {
-		return err
-	}
+	s.fail(r.revokeSilentSessions(ctx, s))
 	if !s.mayBegin() {
-		return nil
+		return s.transient()
 	}
-	if err := r.ensureLeases(ctx, s); err != nil {
-		var edit *blocked
-		if !errors.As(err, &edit) {
-			return err
-		}
-		s.block(edit)
-		return nil
+	complete := r.ensureLeases(ctx, s)
+	if !complete && !s.begun() {
+		return s.transient()
 	}
 	s.fail(r.settleRegions(ctx, s))
 	s.fail(r.proveFence(ctx, s))
 	s.fail(r.holdWorld(ctx, s))
-	if !s.paused() && len(s.failures) == 0 {
+	if complete && !s.paused() && len(s.failures) == 0 {
 		r.ensureChildren(ctx, s)
 	}
 	return s.transient()

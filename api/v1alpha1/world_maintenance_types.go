@@ -45,7 +45,8 @@ type MaintenanceWindow struct {
 	// +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self).hasValue()",message="the name of a window may hold only a-z, 0-9 and '-', e.g. nightly"
 	Name string `json:"name"`
 	// cron is when the window opens, by the clock of timeZone: minute, hour, day, month, weekday. With
-	// both days restricted, either suffices, as in crontab(5). A time that a change of the clocks skips opens the window at
+	// both days restricted, either suffices, as in crontab(5), where a day that begins with * is not restricted: "0 4 */2 * 0"
+	// is the Sundays with an odd date. A time that a change of the clocks skips opens the window at
 	// the first instant after it; one that comes twice opens it the first time only. Condition Stalled says what is wrong
 	// with an expression that cannot be read; until it is corrected nothing that is confined starts,
 	// unless override lifts the windows.

@@ -27,7 +27,8 @@ type WorldStatus struct {
 	// not wait.
 	// +optional
 	NextWindow *WindowStatus `json:"nextWindow,omitempty"`
-	// players is the number of players connected, as the zone nodes last reported it.
+	// players is the number of players connected, as the zone nodes last reported it. While nothing else changes it is
+	// written at most each 30 seconds.
 	// +optional
 	Players int32 `json:"players"`
 	// zoneNodes has one row for each zone node.

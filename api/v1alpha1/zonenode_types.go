@@ -104,8 +104,7 @@ type ZoneNodeStatus struct {
 	// tickP99Microseconds is the 99th percentile of the time of a tick, in microseconds, since the last report.
 	// +optional
 	TickP99Microseconds int32 `json:"tickP99Microseconds"`
-	// leaseMarginMilliseconds is the least time, in milliseconds, that was left to the deadline when a renewal
-	// succeeded, since the last report.
+	// leaseMarginMilliseconds is the time, in milliseconds, that was left to the deadline when this was reported.
 	// +optional
 	LeaseMarginMilliseconds int32 `json:"leaseMarginMilliseconds"`
 	// handoffs counts the entity handoffs of this life.

@@ -8,8 +8,6 @@ import (
 	"time"
 	_ "time/tzdata" // the operator's image has nothing but the operator in it
 
-	"github.com/robfig/cron/v3"
-
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
 
@@ -28,9 +26,6 @@ type exclusion struct {
 	name       string
 	start, end time.Time
 }
-
-// fields are those of crontab(5): no seconds, no shorthands.
-var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 // leapYear begins a year in which every day that ever comes does.
 var leapYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -61,7 +56,7 @@ func Parse(spec *v1alpha1.MaintenanceSpec) (*Calendar, error) {
 }
 
 func parseWindow(w v1alpha1.MaintenanceWindow) (recurring, error) {
-	schedule, err := fields.Parse(w.Cron)
+	schedule, err := parseCron(w.Cron)
 	if err != nil {
 		return recurring{}, fmt.Errorf("cron %q cannot be read (%w): write minute, hour, day of the month, month and day of the week, e.g. \"30 4 * * *\"", w.Cron, err)
 	}
@@ -70,7 +65,7 @@ func parseWindow(w v1alpha1.MaintenanceWindow) (recurring, error) {
 	if err != nil || zone == "Local" {
 		return recurring{}, fmt.Errorf("timeZone %q is unknown: use a name of the IANA time zone database, e.g. Europe/Berlin", zone)
 	}
-	if schedule.Next(leapYear).IsZero() {
+	if nextIn(schedule, leapYear).IsZero() {
 		return recurring{}, fmt.Errorf("cron %q names a day that never comes: correct the day of the month or the month", w.Cron)
 	}
 	return recurring{w.Name, schedule, location, time.Duration(w.DurationSeconds) * time.Second}, nil
@@ -129,41 +124,47 @@ func (c *Calendar) nextExclusion(at time.Time) time.Time {
 const sight = 15 * 24 * time.Hour
 
 // coveredUntil is when the windows that cover an instant, or follow one another from it on, end, and which of them was
-// first. The end is zero if none is in sight.
-func (c *Calendar) coveredUntil(at time.Time) (name string, end time.Time, covered bool) {
-	if len(c.windows) == 0 {
+// first. The end is zero if none is in sight; one at or after limit, which may be zero, is not looked beyond.
+func (s *search) coveredUntil(at, limit time.Time) (name string, end time.Time, covered bool) {
+	if len(s.courses) == 0 {
 		return "", time.Time{}, true
 	}
 	var first time.Time
-	for i := range c.windows {
-		if start, ok := c.windows[i].covering(at); ok && (!covered || start.Before(first)) {
-			name, first, covered = c.windows[i].name, start, true
+	for i := range s.courses {
+		if start, ok := s.courses[i].covering(at); ok && (!covered || start.Before(first)) {
+			name, first, covered = s.courses[i].name, start, true
 		}
 	}
 	if !covered {
 		return "", time.Time{}, false
 	}
-	for end, grown := at, true; grown; {
-		grown = false
-		for i := range c.windows {
-			if start, ok := c.windows[i].covering(end); ok {
-				end, grown = start.Add(c.windows[i].duration), true
-			}
-		}
-		if !grown {
+	for end = at; ; {
+		var grown bool
+		end, grown = s.grow(end)
+		switch {
+		case !grown, !limit.IsZero() && !end.Before(limit):
 			return name, end, true
-		}
-		if end.Sub(at) > sight {
-			break
+		case end.Sub(at) > sight:
+			return name, time.Time{}, true
 		}
 	}
-	return name, time.Time{}, true
+}
+
+// grow moves the end of an opening on by the windows that are open then.
+func (s *search) grow(end time.Time) (later time.Time, grown bool) {
+	for i := range s.courses {
+		if start, ok := s.courses[i].covering(end); ok {
+			end, grown = start.Add(s.courses[i].duration), true
+		}
+	}
+	return end, grown
 }
 
 // nextStart is when the next window after an instant opens; zero if none does.
-func (c *Calendar) nextStart(at time.Time) (next time.Time) {
-	for i := range c.windows {
-		if start, ok := c.windows[i].next(at); ok && (next.IsZero() || start.Before(next)) {
+func (s *search) nextStart(at time.Time) (next time.Time) {
+	for i := range s.courses {
+		s.courses[i].seek(at)
+		if start := s.courses[i].next; !start.IsZero() && (next.IsZero() || start.Before(next)) {
 			next = start
 		}
 	}

@@ -48,10 +48,10 @@ type Opening struct {
 }
 
 // A search for an opening ends after this many changes between open and closed, or this far ahead: more than a year of
-// nights, and more than the years to a leap day.
+// nights, and more than the years to the rarest day that a window can name.
 const (
 	farSteps = 1000
-	farAhead = 9 * 366 * 24 * time.Hour
+	farAhead = 13 * 366 * 24 * time.Hour
 )
 
 // At tells whether something that will take about estimate may start now.
@@ -65,7 +65,11 @@ func (c *Calendar) At(now time.Time, kind v1alpha1.DisruptionKind, estimate time
 	if c.unread {
 		return Opening{Reason: Unreadable, powerless: c.powerless()}
 	}
-	return c.search(now, estimate)
+	s := search{Calendar: c, courses: make([]course, len(c.windows))}
+	for i := range c.windows {
+		s.courses[i].recurring = &c.windows[i]
+	}
+	return s.find(now, estimate)
 }
 
 // Window is the opening that is on, or the next one, for whatever is confined. It is Unconfined if nothing can be.
@@ -84,10 +88,17 @@ type segment struct {
 	end  time.Time
 }
 
-// search looks for the first instant from now on at which an opening is long enough.
-func (c *Calendar) search(now time.Time, estimate time.Duration) Opening {
-	first := c.segment(now)
-	answer := Opening{Reason: InWindow, powerless: c.powerless()}
+// search is one look through a calendar, from one change between open and closed to the next.
+type search struct {
+	*Calendar
+
+	courses []course
+}
+
+// find looks for the first instant from now on at which an opening is long enough.
+func (s *search) find(now time.Time, estimate time.Duration) Opening {
+	first := s.segment(now)
+	answer := Opening{Reason: InWindow, powerless: s.powerless()}
 	switch {
 	case !first.open && first.name != "":
 		answer.Reason, answer.by = Excluded, first.name
@@ -96,31 +107,32 @@ func (c *Calendar) search(now time.Time, estimate time.Duration) Opening {
 	case !fits(now, first.end, estimate):
 		answer.Reason = TooShort
 	}
-	at, s := now, first
+	at, part := now, first
 	for range farSteps {
-		if s.open && fits(at, s.end, estimate) {
+		if part.open && fits(at, part.end, estimate) {
 			answer.Open = answer.Reason == InWindow
-			answer.Window, answer.From, answer.Until = s.name, at, s.end
+			answer.Window, answer.From, answer.Until = part.name, at, part.end
 			return answer
 		}
-		if s.end.IsZero() || s.end.Sub(now) > farAhead {
+		if part.end.IsZero() || part.end.Sub(now) > farAhead {
 			break
 		}
-		at = s.end
-		s = c.segment(at)
+		at = part.end
+		part = s.segment(at)
 	}
 	return answer
 }
 
-func (c *Calendar) segment(at time.Time) segment {
-	if name, end := c.excludedUntil(at); !end.IsZero() {
+func (s *search) segment(at time.Time) segment {
+	if name, end := s.excludedUntil(at); !end.IsZero() {
 		return segment{name: name, end: end}
 	}
-	name, end, covered := c.coveredUntil(at)
+	stop := s.nextExclusion(at)
+	name, end, covered := s.coveredUntil(at, stop)
 	if !covered {
-		return segment{end: c.nextStart(at)}
+		return segment{end: s.nextStart(at)}
 	}
-	if stop := c.nextExclusion(at); !stop.IsZero() && (end.IsZero() || stop.Before(end)) {
+	if !stop.IsZero() && (end.IsZero() || stop.Before(end)) {
 		end = stop
 	}
 	return segment{open: true, name: name, end: end}

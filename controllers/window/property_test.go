@@ -121,6 +121,46 @@ func TestAnswersAreThoseOfLookingAtEveryMinute(t *testing.T) {
 	})
 }
 
+// mixed is a calendar of which one window opens all the time and the others hardly ever: each alone is fast to look at.
+func mixed(t failer) *window.Calendar {
+	spec := maintenance{}.window("often", "* * * * *", "", 60)
+	for i := range 15 {
+		spec = spec.window("rarely"+string(rune('a'+i)), "0 0 29 2 *", "", 604800)
+	}
+	return parse(t, spec)
+}
+
+// TestNoCalendarHoldsUpAReconcile: the operator asks several times in each, and sees no session meanwhile.
+func TestNoCalendarHoldsUpAReconcile(t *testing.T) {
+	sparse := maintenance{}.window("often", "*/2 * * * *", "", 60)
+	for i := range 15 {
+		sparse = sparse.window("rarely"+string(rune('a'+i)), "0 0 29 2 *", "Europe/Berlin", 604800)
+	}
+	for name, tc := range map[string]struct {
+		calendar *window.Calendar
+		estimate time.Duration
+		reason   window.Reason
+	}{
+		"one window often, the others hardly ever": {mixed(t), time.Hour, window.InWindow},
+		"and none is long enough":                  {parse(t, sparse), 2 * time.Minute, window.TooShort},
+	} {
+		began := time.Now()
+		got := tc.calendar.At(at("2026-12-01T04:10:00Z"), moves, tc.estimate)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		} else if got.Reason != tc.reason {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func BenchmarkOneWindowOftenAndTheOthersHardlyEver(b *testing.B) {
+	c, now := mixed(b), at("2026-12-01T04:10:00Z")
+	for b.Loop() {
+		c.At(now, moves, time.Hour)
+	}
+}
+
 func BenchmarkTheDensestCalendar(b *testing.B) {
 	var spec maintenance
 	for i := range 16 {

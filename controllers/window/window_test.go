@@ -277,3 +277,52 @@ func TestAnOverrideLiftsWindowsThatCannotBeReadToo(t *testing.T) {
 	check(t, unread(spec.override(v1alpha1.ExecutionNextWindow, "2026-12-02T00:00:00Z")), answer{now: noon, reason: window.Unreadable})
 	check(t, unread(spec.confining(v1alpha1.DisruptionRollouts)), answer{now: noon, reason: window.Unconfined})
 }
+
+func TestAStarWithAStepLeavesTheChoiceOfDaysToTheOtherField(t *testing.T) {
+	// December 2026 begins on a Tuesday.
+	odd := "2026-12-01T12:00:00Z"
+	for cron, from := range map[string]string{
+		"0 4 */2 * 0":    "2026-12-13T04:00:00Z", // the first Sunday with an odd date
+		"0 4 8 * */3":    "2027-05-08T04:00:00Z", // the first eighth that is a Sunday, a Wednesday or a Saturday
+		"0 4 1-31/2 * 0": "2026-12-03T04:00:00Z", // either suffices
+		"0 4 8 * 0":      "2026-12-06T04:00:00Z",
+		"0 4 * * 0":      "2026-12-06T04:00:00Z",
+		"0 4 */7 * *":    "2026-12-08T04:00:00Z",
+	} {
+		until := at(from).Add(time.Hour).Format(time.RFC3339)
+		check(t, parse(t, maintenance{}.window(cron, cron, "", 3600)), answer{now: odd, reason: window.BetweenWindows, window: cron, from: from, until: until})
+	}
+}
+
+func TestSundayIsSevenToo(t *testing.T) {
+	for seven, zero := range map[string]string{
+		"7": "0", "5-7": "5,6,0", "1,7": "1,0", "0-7": "*", "1-7/3": "1,4,0", "7-7": "0", "sun": "0", "3-7/2,1": "3,5,0,1",
+	} {
+		a, b := parse(t, maintenance{}.window("w", "0 4 * * "+seven, "", 3600)), parse(t, maintenance{}.window("w", "0 4 * * "+zero, "", 3600))
+		for day := range 8 {
+			now := at("2026-12-01T04:30:00Z").AddDate(0, 0, day)
+			if got, want := a.At(now, moves, 0), b.At(now, moves, 0); got != want {
+				t.Errorf("%s on %s: %s, want %s", seven, now.Weekday(), got, want)
+			}
+		}
+	}
+	for _, wrong := range []string{"8", "7-8", "6-5", "7-1", "1-7/0", "5-7/", "70"} {
+		spec := v1alpha1.MaintenanceSpec(maintenance{}.window("w", "0 4 * * "+wrong, "", 3600))
+		if _, err := window.Parse(&spec); err == nil {
+			t.Errorf("weekday %s is read", wrong)
+		}
+	}
+}
+
+func TestTheRarestDaysAreFound(t *testing.T) {
+	c := parse(t, maintenance{}.window("leap", "0 3 29 2 *", "", 3600))
+	check(t, c, answer{now: "2096-03-01T00:00:00Z", reason: window.BetweenWindows, window: "leap", from: "2104-02-29T03:00:00Z", until: "2104-02-29T04:00:00Z"})
+	c = parse(t, maintenance{}.window("first", "0 3 */31 2 1", "", 3600)) // a February that begins on a Monday
+	check(t, c, answer{now: "2027-03-01T00:00:00Z", reason: window.BetweenWindows, window: "first", from: "2038-02-01T03:00:00Z", until: "2038-02-01T04:00:00Z"})
+}
+
+func TestAWindowGoesOnAfterAnExclusionThatItOutlasts(t *testing.T) {
+	c := parse(t, maintenance{}.window("week", "0 0 * * 2", "", 604800).window("daily", "0 6 * * *", "", 60).except("hour", "2026-12-01T05:00:00Z", "2026-12-01T06:00:00Z"))
+	check(t, c, answer{now: "2026-12-01T04:00:00Z", reason: window.InWindow, window: "week", until: "2026-12-01T05:00:00Z"})
+	check(t, c, answer{now: "2026-12-01T04:00:00Z", estimate: 2 * time.Hour, reason: window.TooShort, window: "week", from: "2026-12-01T06:00:00Z"})
+}

@@ -33,7 +33,7 @@ func (n *node) report(ctx context.Context, kube *rest.Config) {
 	cfg := rest.CopyConfig(kube)
 	cfg.Timeout = 5 * time.Second
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	wait := firstReport
+	wait, told := firstReport, tickCounts{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,35 +46,38 @@ func (n *node) report(ctx context.Context, kube *rest.Config) {
 			continue
 		}
 		if n.clock.Boottime() < n.deadline() {
-			n.reportOnce(ctx, c)
+			told = n.reportOnce(ctx, c, told)
 		}
 	}
 }
 
-func (n *node) reportOnce(ctx context.Context, c client.Client) {
+// reportOnce writes the status once, and returns the steps that are told by now; told are those of the reports before.
+func (n *node) reportOnce(ctx context.Context, c client.Client, told tickCounts) tickCounts {
 	snap := n.snapshot.Load()
 	if snap == nil {
-		return
+		return told
 	}
 	zn := &v1alpha1.ZoneNode{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: n.cfg.namespace, Name: n.cfg.podName}, zn); err != nil {
 		n.log.Warn("the ZoneNode cannot be read", "error", err)
-		return
+		return told
 	}
-	before := zn.DeepCopy()
+	before, ticks := zn.DeepCopy(), n.ticks.counts()
 	n.fill(&zn.Status, snap)
+	zn.Status.TickP99Microseconds = ticks.since(told).p99()
 	answerDrain(zn)
 	zn.Status.ObservedGeneration = zn.Generation
 	if err := c.Status().Patch(ctx, zn, client.MergeFrom(before)); err != nil {
 		n.log.Warn("the ZoneNode's status cannot be written", "error", err)
+		return told
 	}
+	return ticks
 }
 
 func (n *node) fill(st *v1alpha1.ZoneNodeStatus, snap *snapshot) {
 	s := &snap.stats
 	st.Session, st.Incarnation = n.session.Session(), n.session.Incarnation()
 	st.Regions, st.Entities, st.Players = int32(s.Regions), int32(s.Entities), int32(s.Clients)
-	st.TickP99Microseconds = n.ticks.p99()
 	st.LeaseMarginMilliseconds = int32(n.session.LeaseMargin(n.clock.Boottime()).Milliseconds())
 	st.Handoffs = v1alpha1.HandoffCounters{
 		Sent: int64(s.Handoffs), Received: int64(s.HandoffsReceived), Refused: int64(s.HandoffsRefused),
@@ -95,20 +98,53 @@ func answerDrain(zn *v1alpha1.ZoneNode) {
 	}
 	meta.SetStatusCondition(&zn.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionDrained, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotActedOn, ObservedGeneration: zn.Generation,
-		Message: "this version does not move regions that are held, so the node keeps its own. Deleting its pod gives them to the next life of it.",
+		Message: "this version does not move regions that are held, so the node keeps its own. Deleting its pod gives them to other nodes that live, if there are any.",
 	})
 }
 
-// p99 is the bucket bound below which 99 of 100 steps stayed, in microseconds.
-func (m *tickMetrics) p99() int32 {
+// tickCounts count the steps of some time by how long they took.
+type tickCounts struct {
+	// bounds of the buckets, in seconds, and how many steps took at most that.
+	bounds []float64
+	within []uint64
+	steps  uint64
+}
+
+// counts are those of the whole life of the process.
+func (m *tickMetrics) counts() tickCounts {
 	var d dto.Metric
 	if err := m.step.Write(&d); err != nil {
-		return 0
+		return tickCounts{}
 	}
 	h := d.GetHistogram()
+	c := tickCounts{steps: h.GetSampleCount()}
 	for _, b := range h.Bucket {
-		if float64(b.GetCumulativeCount()) >= .99*float64(h.GetSampleCount()) {
-			return int32(b.GetUpperBound() * 1e6)
+		c.bounds = append(c.bounds, b.GetUpperBound())
+		c.within = append(c.within, b.GetCumulativeCount())
+	}
+	return c
+}
+
+// since are the steps that came after earlier counts, which may be none.
+func (c tickCounts) since(earlier tickCounts) tickCounts {
+	if len(earlier.within) != len(c.within) {
+		return c
+	}
+	fresh := tickCounts{bounds: c.bounds, within: make([]uint64, len(c.within)), steps: c.steps - earlier.steps}
+	for i, n := range c.within {
+		fresh.within[i] = n - earlier.within[i]
+	}
+	return fresh
+}
+
+// p99 is the bucket bound below which 99 of 100 steps stayed, in microseconds; 0 if there was none.
+func (c tickCounts) p99() int32 {
+	if c.steps == 0 {
+		return 0
+	}
+	for i, bound := range c.bounds {
+		if float64(c.within[i]) >= .99*float64(c.steps) {
+			return int32(bound * 1e6)
 		}
 	}
 	return math.MaxInt32
