@@ -8,7 +8,8 @@
 //
 // Long ones run only when they are asked for by name:
 //
-//   - moves (`make e2e-moves`): regions move under the bots, with trouble in the middle;
+//   - moves, crowd, window (`make e2e-moves`): regions move under the bots, with trouble in the middle; one with 2000 entities; and
+//     some must wait for a window that opens in three minutes and is too short for all;
 //   - failover (`make e2e-failover`): nodes end by kill -9 and start again in their pods, lose their pods, are stopped, cut off,
 //     forgotten by force; also two at once, all at once, and one while no operator runs. From outside, by Leases and nodes'
 //     metrics, it is measured how long their regions stand still: 3 s at most at the median of the rounds where somebody knows
