@@ -8,19 +8,30 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // Movements of items between holders, and the inputs and commands that wait for them.
 
-// Await, Ground, Move and Rewrite make the sim the game's ItemEnv.
+// Await, Ground, OthersNear, Move and Rewrite make the sim the game's ItemEnv.
 func (s *sim) Await(w route.Waiting) { s.awaited = &w }
 
 // Ground is whom to send orders to the ground of a place.
 func (s *sim) Ground(at torus.Pos) (ecs.EntityID, int) {
 	region := s.grid.RegionIndexOf(at)
 	return groundID(region), region
+}
+
+// OthersNear: who is within reach is at home no further than a chunk from the chunks around the place.
+func (s *sim) OthersNear(at torus.Pos) bool {
+	for _, r := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkOf(at), partition.Hysteresis+1) {
+		if here := s.regions[s.grid.RegionIndex(r)]; here == nil || !here.active {
+			return true
+		}
+	}
+	return false
 }
 
 // Move takes an item from an entity, for another holder.
