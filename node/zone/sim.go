@@ -90,6 +90,7 @@ type sim struct {
 	commands commands
 	contents *ecs.Store[holding]
 	carrying *ecs.Query
+	asks     uint64         // of sources, whether they are done with what came from them
 	awaited  *route.Waiting // what the input that is being carried out waits for
 
 	scratch    []byte

@@ -130,8 +130,8 @@ func (s *sim) adoptContents(id ecs.EntityID, c Contents) {
 		}
 		hd = s.contents.Set(id, holding{})
 	}
-	if hd.Moves == c.Moves && hd.Made == c.Made && len(hd.Out) == len(c.Out) {
-		return
+	if len(hd.flight) > 0 || hd.Moves == c.Moves && hd.Made == c.Made && len(hd.Out) == len(c.Out) {
+		return // the answer to the write under way will tell
 	}
 	s.adoptInto(hd, c)
 	s.show(id, hd)
@@ -142,13 +142,11 @@ func (s *sim) adoptInto(hd *holding, c Contents) {
 		s.at(Happened{Point: ItemsAdopted})
 	}
 	hd.Contents = c
-	hd.routes, hd.seen = nil, nil
+	hd.routes = nil
 	for _, o := range c.Out {
 		hd.routes = append(hd.routes, course{movement: o.Movement})
 	}
-	for _, in := range c.In {
-		hd.seen = append(hd.seen, seen{movement: in.Movement, since: s.tick})
-	}
+	hd.recollect(s.tick)
 }
 
 // adoptGround takes over what the store has of a ground, and shows it.

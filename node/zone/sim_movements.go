@@ -60,7 +60,7 @@ func (s *sim) Move(from ecs.EntityID, serial uint64, to ecs.EntityID, home int, 
 		}
 		entry.Lying = Lying{shown, at}
 	}
-	if len(hd.Out) >= MaxOpen {
+	if hd.opening() >= MaxOpen {
 		return 0, game.ErrNotNow
 	}
 	h := Holder{Entity: from}
@@ -221,15 +221,17 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 		ch.AddItems = []Held{held}
 	}
 	s.change(h, ch, func(ok bool) {
-		if ok {
-			point := ItemCleared
-			if !taken {
-				point = ItemReturned
-			}
-			s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
+		if !ok { // it is carried again, and its target says the same
+			s.reopen(h, movement)
+			return
 		}
+		point := ItemCleared
+		if !taken {
+			point = ItemReturned
+		}
+		s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
 		switch {
-		case !ok || h.OnGround():
+		case h.OnGround():
 		case taken:
 			s.stats.Movements++
 			s.tellMovement(h.Entity, movement, wire.InputResult_CODE_OK, "")
@@ -238,6 +240,15 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 			s.tellMovement(h.Entity, movement, wire.InputResult_CODE_INVALID, why)
 		}
 	})
+}
+
+// reopen lets the next sweep go on with a movement that could not be ended.
+func (s *sim) reopen(h Holder, movement uint64) {
+	if hd := s.kept(h); hd != nil {
+		if c := hd.course(movement); c != nil {
+			c.ending = false
+		}
+	}
 }
 
 // unreachable: nobody has the target of a command. What was to be handed to it is decided in the store.
