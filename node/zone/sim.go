@@ -48,6 +48,7 @@ type saving struct {
 	cameFrom int             // the region that it came from last
 	cameAt   int64           // the tick of that; 0: it did not come from another
 	settling uint64          // the store request that must be answered before it may be handed over
+	doubted  int64           // the tick from which its claim is looked at once more; 0: there is none, -1: it was
 }
 
 // foreign are components of an entity that this version does not know: kept as bytes, saved and handed on.
