@@ -40,6 +40,12 @@ func (hd *holding) expected() int {
 	return n
 }
 
+// has reports whether an item is there.
+func (hd *holding) has(serial uint64) bool {
+	_, found := slices.BinarySearchFunc(hd.Items, serial, func(h Held, s uint64) int { return cmp.Compare(h.Serial, s) })
+	return found
+}
+
 // opening is how many out entries there will be at most, deepening how many edits.
 func (hd *holding) opening() int {
 	n := len(hd.Out)

@@ -9,6 +9,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
@@ -342,5 +343,46 @@ func TestAMovementGoesOnWhoseEndWasRefused(t *testing.T) {
 	s.run(6 * TicksPerSecond)
 	if !refused || len(s.store[h].Out) > 0 || len(s.store[shopGround].Items) != 1 {
 		t.Errorf("refused %v, out %v, lying %v", refused, s.store[h].Out, s.store[shopGround].Items)
+	}
+}
+
+// TestAnItemThatWasDoubledIsOneAgainWhereTheTwoMeet: a store that lost its last moments has it where it was, and where it was on its way
+// to. That it comes to where it is must not hinder what else comes.
+func TestAnItemThatWasDoubledIsOneAgainWhereTheTwoMeet(t *testing.T) {
+	item := Item{Serial: 9, Kind: 1, Count: 1}
+	for name, from := range map[string]Contents{
+		"as it arrives":    {Moves: 1, Out: []OutEntry{{Movement: 9, Item: item, Lying: Lying{1 << 40, lawn}}}},
+		"as it comes back": {Moves: 1, Items: []Held{{Item: item}}, Out: []OutEntry{{Movement: 9, Item: item, To: Holder{Entity: farMaster}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			h := Holder{Entity: shopper}
+			s.has(shopGround, Contents{Moves: 1, Items: []Held{{item, Lying{77, lawn}}}})
+			s.has(h, from)
+			s.run(10 * TicksPerSecond) // of whom it was on its way to the store knows nothing
+			if c := s.store[h]; len(c.Out) > 0 || len(c.Items) != len(from.Items) || len(s.store[shopGround].Items) != 1 || s.stats.ItemConflicts > 0 {
+				t.Errorf("%d are out, %d carried, %d lie there, after %d conflicts", len(c.Out), len(c.Items), len(s.store[shopGround].Items), s.stats.ItemConflicts)
+			}
+		})
+	}
+}
+
+// TestAnInputIsToldThatTheStoreHasLostItsMovement: nobody else would ever say what came of it.
+func TestAnInputIsToldThatTheStoreHasLostItsMovement(t *testing.T) {
+	s := newShop(t)
+	h := Holder{Entity: shopper}
+	item := Item{Serial: 9, Kind: 1, Count: 1}
+	before := Contents{Moves: 1, Items: []Held{{Item: item}}}
+	s.has(h, before)
+	s.has(h, Contents{Moves: 2, Out: []OutEntry{{Movement: 5, Item: item, To: Holder{Entity: farMaster}}}})
+	log := s.sim.game.Calls.Set(shopper, route.Log{})
+	log.Login(1, 0)
+	log.Wait(route.Waiting{Call: 1, Movement: 5})
+	if len(log.Waiting()) != 1 {
+		t.Fatal("the input does not wait")
+	}
+	s.has(h, before)
+	if n := len(log.Waiting()); n > 0 {
+		t.Errorf("%d inputs wait for ever", n)
 	}
 }

@@ -191,7 +191,9 @@ func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *
 			at, _ := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
 			held.Lying = Lying{ecs.EntityID(m.ShownAs), at}
 		}
-		ch.AddItems = []Held{held}
+		if !hd.has(item.Serial) { // else the store lost its last moments, which has doubled it: here the two meet and are one again
+			ch.AddItems = []Held{held}
+		}
 	} else {
 		ch.AddIn[0].Void = true
 	}

@@ -218,7 +218,9 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 		if h.OnGround() {
 			held.Lying = o.Lying
 		}
-		ch.AddItems = []Held{held}
+		if !hd.has(o.Item.Serial) {
+			ch.AddItems = []Held{held}
+		}
 	}
 	s.change(h, ch, func(ok bool) {
 		if !ok { // it is carried again, and its target says the same
