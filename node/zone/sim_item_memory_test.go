@@ -386,3 +386,32 @@ func TestAnInputIsToldThatTheStoreHasLostItsMovement(t *testing.T) {
 		t.Errorf("%d inputs wait for ever", n)
 	}
 }
+
+// TestAnInputDoesNotWaitForEverForWhatWasPickedUp: a store may have lost that it was taken, and then it never comes.
+func TestAnInputDoesNotWaitForEverForWhatWasPickedUp(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			log := s.sim.game.Calls.Set(shopper, route.Log{})
+			log.Login(1, 0)
+			number := route.Number{N: 3}
+			log.Wait(route.Waiting{Call: 1, Target: 77, Command: number})
+			s.sim.inputObeyed(shopper, 77, number, onItsWay(5))
+			if s.run(10 * TicksPerSecond); len(log.Waiting()) != 1 {
+				t.Fatal("it is given up too soon")
+			}
+			if comes {
+				s.has(Holder{Entity: shopper}, Contents{Moves: 1, In: []InEntry{{Movement: 5, From: shopGround}}})
+				s.sim.tellPicked(shopper, 77, nil)
+			} else {
+				s.run((pickSweeps + 1) * TicksPerSecond)
+			}
+			if n := len(log.Waiting()); n > 0 {
+				t.Errorf("%d inputs wait for ever", n)
+			}
+			if s.run(2 * TicksPerSecond); len(s.sim.contents.Get(shopper).picks) > 0 {
+				t.Error("it is waited for still")
+			}
+		})
+	}
+}

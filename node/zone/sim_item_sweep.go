@@ -16,7 +16,7 @@ func (s *sim) sweepItems() {
 	}
 	var ids []ecs.EntityID
 	ecs.Each1(s.carrying, s.contents, func(id ecs.EntityID, hd *holding) {
-		if len(hd.Out)+len(hd.In)+len(hd.queue) > 0 {
+		if len(hd.Out)+len(hd.In)+len(hd.queue)+len(hd.picks) > 0 {
 			ids = append(ids, id)
 		}
 	})
@@ -46,6 +46,9 @@ func (s *sim) sweepHolder(h Holder, home int) {
 		}
 	}
 	s.askSources(h, hd)
+	if len(hd.picks) > 0 {
+		s.sweepPicks(h.Entity, hd)
+	}
 	s.pump(h)
 }
 

@@ -43,6 +43,7 @@ type holding struct {
 	reading bool   // the store is being asked what there is: nothing is written meanwhile
 	reread  bool   // it is to be asked when the write under way is answered
 	late    map[lateKey]string
+	picks   []pick // of this entity, that are on their way to it
 	told    []told // of digs: the last ones
 	next    int    // the element that is replaced next
 }
