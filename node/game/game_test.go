@@ -23,6 +23,7 @@ type stage struct {
 
 	commands []command
 	refuse   error // what Command, Move and Rewrite answer
+	border   bool  // somebody may be near who is not here
 
 	awaited  []route.Waiting
 	moves    [][3]uint64 // from, serial, to
@@ -64,6 +65,8 @@ func (s *stage) Command(from, to ecs.EntityID, home int, order *wire.Order) (rou
 }
 
 func (s *stage) Await(w route.Waiting) { s.awaited = append(s.awaited, w) }
+
+func (s *stage) OthersNear(torus.Pos) bool { return s.border }
 
 func (s *stage) Ground(at torus.Pos) (ecs.EntityID, int) {
 	home := s.grid.RegionIndexOf(at)

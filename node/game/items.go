@@ -67,7 +67,12 @@ type ItemEnv interface {
 	Move(from ecs.EntityID, serial uint64, to ecs.EntityID, home int, at torus.Pos) (movement uint64, err error)
 	// Rewrite changes what an entity carries.
 	Rewrite(id ecs.EntityID, w Rewrite) (movement uint64, err error)
+	// OthersNear reports whether somebody may be within reach of a place who is not on this node.
+	OthersNear(at torus.Pos) bool
 }
+
+// GroundBit is set in the id of a ground, and in that of no entity.
+const GroundBit = 1 << 63
 
 // ErrNotNow: the store is away, or too much is on its way already.
 var ErrNotNow = errors.New("the store does not answer, or too much is on its way: try again later")
@@ -165,11 +170,36 @@ func (g *Game) pick(id ecs.EntityID, from torus.Pos, m *wire.Pick) error {
 }
 
 func (g *Game) give(id ecs.EntityID, from torus.Pos, m *wire.Give) error {
-	if m.To == 0 || m.To == uint64(id) {
-		return errors.New("an item is given to somebody else")
+	if err := g.mayGive(id, from, m.To); err != nil {
+		return err
 	}
 	_, home := g.env.Ground(from)
 	return g.await(g.env.Move(id, m.Serial, ecs.EntityID(m.To), home, from))
+}
+
+// mayGive reports why nothing can be given to somebody, as far as is known here; nil: whoever has the receiver decides. What is
+// refused here costs no write, and the receiver need not remember that it refused.
+func (g *Game) mayGive(id ecs.EntityID, from torus.Pos, to uint64) error {
+	p := g.Position.Get(ecs.EntityID(to))
+	switch {
+	case to == 0 || to == uint64(id):
+		return errors.New("an item is given to somebody else")
+	case to&GroundBit != 0:
+		return errors.New("the ground is given nothing: drop it")
+	case p == nil && g.env.OthersNear(from):
+		return nil
+	case p == nil:
+		return errors.New("nobody of that name is near")
+	}
+	return errors.Join(g.hasHands(ecs.EntityID(to)), g.within(from, p.At, HandReach))
+}
+
+// hasHands reports why an entity carries nothing; nil: it may carry something.
+func (g *Game) hasHands(id ecs.EntityID) error {
+	if !g.Account.Has(id) && !g.Bestia.Has(id) {
+		return fmt.Errorf("entity %v carries nothing", id)
+	}
+	return nil
 }
 
 func (g *Game) dig(id ecs.EntityID, from torus.Pos, m *wire.Dig) error {
@@ -263,7 +293,7 @@ func (g *Game) MayPick(id ecs.EntityID, order *wire.PickOrder) error {
 // carried is how many items it has, with those on their way.
 func (g *Game) MayReceive(id ecs.EntityID, carried int, m *wire.Receive) error {
 	p := g.Position.Get(id)
-	if p == nil || !g.Account.Has(id) && !g.Bestia.Has(id) {
+	if p == nil || g.hasHands(id) != nil {
 		return fmt.Errorf("entity %v carries nothing", id)
 	}
 	if carried >= MaxHeld {

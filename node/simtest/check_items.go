@@ -30,7 +30,13 @@ func (k *checker) items() {
 		return
 	}
 	all := k.shelves(v)
-	if why := all.single(); why != nil {
+	if f := &k.c.faults; f.rewound { // memory follows with the next write
+		if lost, twice, why := all.single(); lost+twice > f.lostWrites {
+			k.broke(2, "%d items are lost and %d doubled (%v), by the loss of %d writes", lost, twice, why, f.lostWrites)
+		}
+		return
+	}
+	if _, _, why := all.single(); why != nil {
 		k.broke(2, "%v", why)
 	}
 	for _, n := range k.c.Nodes {
@@ -75,37 +81,32 @@ func same(a, b *zone.Contents) bool {
 		equal(a.Out, b.Out, len(a.Out), len(b.Out)) && equal(a.In, b.In, len(a.In), len(b.In)) && equal(a.Edits, b.Edits, len(a.Edits), len(b.Edits))
 }
 
-// single says which serial is in two places, or how many are lost.
-func (all shelves) single() error {
+// single says how many serials are lost and how many are in two places, and which or how many is wrong.
+func (all shelves) single() (lost, twice int, why error) {
 	places := map[uint64]zone.Holder{}
 	var made, ended uint64
-	put := func(serial uint64, h zone.Holder) error {
-		if other, twice := places[serial]; twice {
-			return fmt.Errorf("item %d is in two places, %v and %v", serial, other, h)
+	put := func(serial uint64, h zone.Holder) {
+		if other, known := places[serial]; known {
+			twice++
+			why = fmt.Errorf("item %d is in two places, %v and %v", serial, other, h)
 		}
 		places[serial] = h
-		return nil
 	}
 	for h, c := range all {
 		made, ended = made+c.Made, ended+c.Ended
 		for _, held := range c.Items {
-			if err := put(held.Serial, h); err != nil {
-				return err
-			}
+			put(held.Serial, h)
 		}
 		for _, o := range c.Out {
-			if all.arrived(&o) {
-				continue
-			}
-			if err := put(o.Item.Serial, h); err != nil {
-				return err
+			if !all.arrived(&o) {
+				put(o.Item.Serial, h)
 			}
 		}
 	}
-	if made-ended != uint64(len(places)) {
-		return fmt.Errorf("%d items were made and %d used up, but there are %d", made, ended, len(places))
+	if lost = int(made-ended) - len(places); lost != 0 && why == nil {
+		why = fmt.Errorf("%d items were made and %d used up, but there are %d", made, ended, len(places))
 	}
-	return nil
+	return max(lost, -lost), twice, why
 }
 
 // arrived reports whether the target of an out entry has taken the item: then it is the target's affair where it is.

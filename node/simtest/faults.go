@@ -47,11 +47,13 @@ const lingerTicks = 40
 
 // faults are what is going on, and how often each transition was taken under each class.
 type faults struct {
-	going    [faultCount]int
-	until    [faultCount]int
-	triggers triggers
-	loss     loss
-	Count    Coverage
+	going      [faultCount]int
+	until      [faultCount]int
+	triggers   triggers
+	loss       loss
+	rewound    bool // the store has lost acknowledged writes of its last moments,
+	lostWrites int  // so many
+	Count      Coverage
 }
 
 func (f *faults) begin(c *Cluster, class Fault) {

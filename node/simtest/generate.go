@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spatialcells/spatialcells/node/simtest/vault"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
 
@@ -52,6 +53,7 @@ func Generate(seed uint64) *Plan {
 	}
 	g.tinkerers(players)
 	g.movers()
+	g.rewinds()
 	g.sort()
 	return g.p
 }
@@ -103,6 +105,17 @@ func (g *generator) movers() {
 		if dice.IntN(150) == 0 {
 			g.add(tick, "move", dice.Int64N(int64(g.p.Columns*g.p.Rows)), dice.Int64N(int64(g.p.Nodes)))
 		}
+	}
+}
+
+// rewinds lets the store of some worlds fail over to a copy that is behind, by dice of their own.
+func (g *generator) rewinds() {
+	dice := rand.New(rand.NewPCG(g.p.Seed, 19))
+	if dice.IntN(12) > 0 {
+		return
+	}
+	for range 1 + dice.IntN(3) {
+		g.add(100+dice.IntN(g.p.Ticks-100), "rewind", 50+dice.Int64N(int64(vault.RewindBy/time.Millisecond)-50))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/client"
+	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/torus"
 	"github.com/spatialcells/spatialcells/node/zone"
 )
@@ -159,6 +160,48 @@ func TestAMovementGoesOnAfterItsOwnersDeath(t *testing.T) {
 	if got := h.right.Own().Inventory[0].Serial; got != serial {
 		t.Fatalf("item %d arrived, not %d", got, serial)
 	}
+}
+
+// TestThousandsOfGiftsShutNobodysHands: to a ground, to what lies on one, and to somebody who is too far away. Whoever refuses them
+// remembers few of them, and none for long.
+func TestThousandsOfGiftsShutNobodysHands(t *testing.T) {
+	h := newHands(t)
+	serial := h.carry(h.left, edge-3)
+	h.ok(h.left, digAt(edge-2, 100))
+	lying := h.lying(h.left)
+	h.Walk(h.right, torus.Pos{X: edge + 30, Y: 100})
+	until(t, h.Cluster, 300, "the other one is too far away", func() bool { return h.right.At(h.right.Own(), h.right.Tick).X > edge+20 })
+	remembered := func() (n int) {
+		for _, x := range []zone.Holder{{Entity: h.right.Own().ID}, {Region: h.Grid.RegionAt(0)}, {Region: h.Grid.RegionAt(1)}} {
+			a := h.Store.Do(zone.StoreRequest{Op: zone.StorePeek, Holder: x})
+			n = max(n, len(a.Contents.In))
+		}
+		return n
+	}
+	most, given := 0, 0
+	for _, to := range []ecs.EntityID{1<<63 | 1, 1 << 63, lying.ID, h.right.Own().ID} {
+		for n := 0; n < 1000; {
+			for h.left.Unanswered() < 4 {
+				h.Send(h.left, giveItem(serial, to))
+				n, given = n+1, given+1
+			}
+			run(t, h.Cluster, 1)
+			h.left.TakeResults()
+			most = max(most, remembered())
+		}
+	}
+	run(t, h.Cluster, 100)
+	h.carries(h.left, 1)
+	if most > zone.MaxRemembered/4 {
+		t.Errorf("%d gifts, %d were remembered at once", given, most)
+	}
+	h.ok(h.left, dropItem(serial))
+	h.ok(h.left, pickUp(lying))
+	run(t, h.Cluster, 20*60)
+	if n := remembered(); n > 0 {
+		t.Errorf("%d of %d gifts are never forgotten", n, given)
+	}
+	t.Logf("%d gifts, at most %d were remembered at once", given, most)
 }
 
 // TestHandsHaveLimits: what is out of reach, not carried or no stack is refused, and costs nothing.

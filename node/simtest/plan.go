@@ -51,7 +51,7 @@ var verbs = map[string][]string{
 	"deletelease": {"node"}, "deleteregion": {"region"}, "order": {"region", "node"}, "move": {"region", "node"}, "forget": {"region"},
 
 	"storeaway": {"for"}, "storecut": {"node", "for"}, "storefull": {"for"}, "storereadonly": {"for"}, "storeslow": {"factor", "for"},
-	"storetimeouts": {"percent", "for"}, "failover": {"slot"}, "failoverall": {},
+	"storetimeouts": {"percent", "for"}, "failover": {"slot"}, "failoverall": {}, "rewind": {"ms"},
 	"storelost": {}, "outbid": {"region", "by"},
 }
 
@@ -99,10 +99,10 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// losesStore reports whether an action lets the store come back empty, or may. Only the development store does: one that
-// forgets what it has acknowledged takes with it what nobody holds, and nodes put back what they can.
+// losesStore reports whether an action lets the store come back empty, or may, as only the development store does, or without its
+// last moments: one that forgets what it has acknowledged takes with it what nobody holds, and nodes put back what they can.
 func losesStore(a Action) bool {
-	return a.Verb == "storelost" || a.Verb == "when" && Fault(a.arg("do")) == faultStoreLost
+	return a.Verb == "rewind" || a.Verb == "storelost" || a.Verb == "when" && Fault(a.arg("do")) == faultStoreLost
 }
 
 // maxPlayers bounds the accounts of a plan: 1 to maxPlayers.

@@ -82,7 +82,7 @@ func (r *Run) Do(a Action) {
 		r.link(a)
 	case "kill", "crash", "pause", "stall", "fence", "outlive":
 		r.process(a)
-	case "storeaway", "storecut", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "storelost", "outbid":
+	case "storeaway", "storecut", "storefull", "storereadonly", "storeslow", "storetimeouts", "failover", "failoverall", "rewind", "storelost", "outbid":
 		r.storage(a)
 	default:
 		r.kubernetes(a)

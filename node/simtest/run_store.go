@@ -1,6 +1,10 @@
 package simtest
 
-import "github.com/spatialcells/spatialcells/node/simtest/vault"
+import (
+	"time"
+
+	"github.com/spatialcells/spatialcells/node/simtest/vault"
+)
 
 // storage lets something happen to the store.
 func (r *Run) storage(a Action) {
@@ -33,6 +37,8 @@ func (r *Run) storage(a Action) {
 		r.faults.strike(r.Cluster, faultStoreFailover)
 		r.say("the store fails over")
 		v.FailoverAll()
+	case "rewind":
+		r.rewindStore(v, time.Duration(a.arg("ms"))*time.Millisecond)
 	case "storelost":
 		r.loseStore(v)
 	case "outbid":
@@ -41,6 +47,14 @@ func (r *Run) storage(a Action) {
 		_, epoch := r.control.(*kube).api.Holder(r.Grid.RegionIndex(region))
 		v.RaiseFence(region, epoch+uint64(a.arg("by")))
 	}
+}
+
+// rewindStore lets the store fail over to a copy that was behind.
+func (r *Run) rewindStore(v *vaultStore, by time.Duration) {
+	r.faults.strike(r.Cluster, faultStoreFailover)
+	r.say("the store fails over to a copy that is %v behind", by)
+	r.faults.rewound = true
+	r.faults.lostWrites += v.Rewind(by)
 }
 
 // cutStore takes the store from one node.

@@ -17,12 +17,18 @@ type Outcome struct {
 	Ticks    int // steps of nodes
 	// LostStore: the store came back empty in this run.
 	LostStore bool
-	Trace     string
+	// Rewound: the store failed over to a copy that was behind.
+	Rewound bool
+	Trace   string
 }
 
 // Excused reports whether what broke is promised no more: the store has lost what it had acknowledged, as only the
-// development store may, and neither two act for one entity nor does a fenced node act.
+// development store may, and neither two act for one entity nor does a fenced node act. Of a store that has only lost its last
+// moments less is excused: calls of those moments may be undone, and so be carried out again, and be heard again.
 func (o *Outcome) Excused() bool {
+	if o.Broken != nil && o.Rewound && (o.Broken.Invariant == 3 || o.Broken.Invariant == 4) {
+		return true
+	}
 	return o.Broken != nil && o.LostStore && o.Broken.Invariant != 1 && o.Broken.Invariant != 7 && o.Broken.Invariant != assertion
 }
 
@@ -38,6 +44,7 @@ func Try(p *Plan, traced bool) (o Outcome) {
 	}
 	o.Broken = carryOut(r)
 	o.Coverage, o.Ticks, o.LostStore = &r.faults.Count, r.ticks*len(r.Nodes), r.faults.loss.run != nil
+	o.Rewound = r.faults.rewound
 	if r.trace != nil {
 		o.Trace = r.trace.String()
 	}

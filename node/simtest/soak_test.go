@@ -34,7 +34,7 @@ type soak struct {
 	closed   int // after how many seeds there was no gap any more
 	steps    int
 	failed   []int64
-	lossy    int // worlds whose store came back empty and that did not get over it
+	lossy    int // worlds whose store lost what it had acknowledged and that did not get over it
 }
 
 func (s *soak) run(list []int64) {
@@ -106,7 +106,7 @@ func TestSoak(t *testing.T) {
 	s.run(list)
 	t.Logf("%d seeds, %d node steps, %v", len(list), s.steps, time.Since(start).Round(time.Millisecond))
 	if s.lossy > 0 {
-		t.Logf("%d worlds whose store came back empty did not get over it; only one writer and silence are promised then", s.lossy)
+		t.Logf("%d worlds whose store came back empty, or behind, did not get over it; README.md says what is promised then", s.lossy)
 	}
 	if *coverage {
 		fmt.Println(s.coverage.String())
@@ -136,7 +136,7 @@ func report(t *testing.T, seed int64) {
 	t.Logf("seed %d cut down to:\n%s\n%s", seed, p, tail(o.Trace, 20000))
 }
 
-// plan draws the plan of a seed; without -lose-store the store of no seed comes back empty, with it that of one in five.
+// plan draws the plan of a seed; without -lose-store the store of no seed loses what it has acknowledged.
 func plan(seed int64) *Plan {
 	p := draw(uint64(seed))
 	if !*loseStore {

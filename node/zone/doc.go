@@ -17,9 +17,11 @@
 // Items (items.go, sim_items.go, sim_movements.go) are the store's before they are anybody's: what an entity carries and what
 // lies in a region is in memory as the store has it, and changes when a write is answered. A movement is take, put, clear; the
 // input that began it is answered at the end. For items the store is the truth also where it has lost its last writes: what is
-// here is then replaced by what is there, because a copy rewritten from memory could be a second one. For all else of an
-// entity the node that holds it is the truth, and puts it back. A dig is carried out by the owner of the ground, and what
-// comes to light lies there, so both are one write; an item lies in the region of its place, not in the home of who dropped it.
+// here is then replaced by what is there, because a copy rewritten from memory could be a second one. For all else of an entity
+// the node that holds it is the truth, and puts it back, or claims it again if the store has it from before. Whoever takes
+// items in remembers which (sim_item_memory.go), as long as they may come again; while it can remember no more, they wait. A
+// dig is carried out by the owner of the ground, and what comes to light lies there, so both are one write; an item lies in the
+// region of its place, not in the home of who dropped it.
 //
 // Regions move from node to node with all that is at home in them (sim_moves.go, sim_stages.go). What arrives is to its new owner what
 // an accepted offer is, and what was given is to its old one what was handed over: kept until the store has it as the other's, claimed,

@@ -131,14 +131,17 @@ func edited[T any](list []T, remove []uint64, add []T, key func(*T) uint64) ([]T
 	find := func(in []T, k uint64) (int, bool) {
 		return slices.BinarySearchFunc(in, k, func(v T, k uint64) int { return cmp.Compare(key(&v), k) })
 	}
-	after := make([]T, len(list), len(list)+len(add))
-	copy(after, list)
-	for _, k := range remove {
-		i, found := find(after, k)
-		if !found {
-			return nil, fmt.Errorf("%d is to be removed and is not there", k)
+	remove = slices.Sorted(slices.Values(remove))
+	after := make([]T, 0, len(list)+len(add))
+	for i := range list {
+		if len(remove) > 0 && key(&list[i]) == remove[0] {
+			remove = remove[1:]
+			continue
 		}
-		after = slices.Delete(after, i, i+1)
+		after = append(after, list[i])
+	}
+	if len(remove) > 0 {
+		return nil, fmt.Errorf("%d is to be removed and is not there", remove[0])
 	}
 	for _, v := range add {
 		i, found := find(after, key(&v))

@@ -48,6 +48,7 @@ type saving struct {
 	cameFrom int             // the region that it came from last
 	cameAt   int64           // the tick of that; 0: it did not come from another
 	settling uint64          // the store request that must be answered before it may be handed over
+	doubted  int64           // the tick from which its claim is looked at once more; 0: there is none, -1: it was
 }
 
 // foreign are components of an entity that this version does not know: kept as bytes, saved and handed on.
@@ -86,13 +87,14 @@ type sim struct {
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
 	learned  []learned // by region
+	stages   stages
+	commands commands
+	contents *ecs.Store[holding]
+	carrying *ecs.Query
+	asks     uint64         // of sources, whether they are done with what came from them
+	awaited  *route.Waiting // what the input that is being carried out waits for
 	// lastHolders are the sessions that the table named last, by region; holders are all of them, sorted.
 	lastHolders, holders []string
-	stages               stages
-	commands             commands
-	contents             *ecs.Store[holding]
-	carrying             *ecs.Query
-	awaited              *route.Waiting // what the input that is being carried out waits for
 
 	scratch    []byte
 	scratch2   []byte

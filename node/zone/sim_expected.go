@@ -22,6 +22,7 @@ type expected struct {
 	offered bool
 	by      string // who said that it has it
 	deadAt  int64  // since which tick that one is known to be dead; 0: it is not
+	asking  bool   // the store is being asked where it is
 }
 
 // recordChunk is the chunk in which an entity is indexed that comes from a record; the origin of its home if the record cannot be
@@ -54,6 +55,15 @@ func (r *region) expect(x expected) {
 	}
 	if x.by != "" {
 		e.by = x.by
+	}
+}
+
+// answered: the store has said where something is that is expected, or not.
+func (r *region) answered(id ecs.EntityID) {
+	for i := range r.expected {
+		if r.expected[i].id == id {
+			r.expected[i].asking = false
+		}
 	}
 }
 
@@ -98,7 +108,8 @@ func (s *sim) await(r *region) {
 			if x.deadAt == 0 && x.by != "" && !s.alive(x.by) {
 				x.deadAt = s.tick
 			}
-			if !x.offered || x.deadAt != 0 {
+			if (!x.offered || x.deadAt != 0) && !x.asking && !s.storeAway() {
+				x.asking = true
 				s.locateExpected(r, x.id, x.deadAt != 0 && s.tick-x.deadAt > wakePatience)
 			}
 		}
@@ -113,6 +124,7 @@ func (s *sim) await(r *region) {
 // can be bringing it, and what the store has here is brought back.
 func (s *sim) locateExpected(r *region, id ecs.EntityID, orphaned bool) {
 	s.store(StoreRequest{Op: StoreLoad, Entity: id}, func(a StoreAnswer) {
+		r.answered(id)
 		if a.Record == nil || a.Record.Resting || s.grid.RegionIndex(a.Record.Home) != r.index {
 			r.unexpect(id)
 			return

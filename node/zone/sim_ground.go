@@ -3,6 +3,7 @@ package zone
 import (
 	"slices"
 
+	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
 	"github.com/spatialcells/spatialcells/node/torus"
@@ -75,9 +76,8 @@ func (s *sim) refused(h Holder, a StoreAnswer) {
 	case a.Record == nil:
 	case a.Record.Epoch == epoch:
 		s.adoptContents(id, a.Record.Contents)
-	case behind(a.Record.Epoch, epoch): // the store has lost the claim
-		s.saving.Get(id).claimed = false
-		s.claimTransferred(id, a.Record.Epoch)
+	default:
+		s.reclaim(id)
 	}
 }
 
@@ -130,11 +130,17 @@ func (s *sim) adoptContents(id ecs.EntityID, c Contents) {
 		}
 		hd = s.contents.Set(id, holding{})
 	}
-	if hd.Moves == c.Moves && hd.Made == c.Made && len(hd.Out) == len(c.Out) {
-		return
+	if len(hd.flight) > 0 || hd.Moves == c.Moves && hd.Made == c.Made && len(hd.Out) == len(c.Out) {
+		return // the answer to the write under way will tell
 	}
+	before := hd.Out
 	s.adoptInto(hd, c)
 	s.show(id, hd)
+	for i := range before {
+		if o := &before[i]; hd.out(o.Movement) == nil {
+			s.tellMovement(id, o.Movement, wire.InputResult_CODE_UNAVAILABLE, "the store has lost what came of it")
+		}
+	}
 }
 
 func (s *sim) adoptInto(hd *holding, c Contents) {
@@ -142,13 +148,11 @@ func (s *sim) adoptInto(hd *holding, c Contents) {
 		s.at(Happened{Point: ItemsAdopted})
 	}
 	hd.Contents = c
-	hd.routes, hd.seen = nil, nil
+	hd.routes = nil
 	for _, o := range c.Out {
 		hd.routes = append(hd.routes, course{movement: o.Movement})
 	}
-	for _, in := range c.In {
-		hd.seen = append(hd.seen, seen{movement: in.Movement, since: s.tick})
-	}
+	hd.recollect(s.tick)
 }
 
 // adoptGround takes over what the store has of a ground, and shows it.

@@ -30,13 +30,39 @@ func (s *sim) inputObeyed(id ecs.EntityID, target uint64, number route.Number, r
 	case ground:
 		s.tellCall(id, log, call, wire.InputResult_CODE_OK, "")
 	default: // it is picked up and comes, or has come before the answer
-		if hd := s.contents.Get(id); hd != nil {
-			if in := hd.in(res.Movement); in != nil {
-				s.tellPicked(id, target, takenIn(in))
-			}
+		hd := s.contents.Get(id)
+		if hd == nil {
+			hd = s.contents.Set(id, holding{})
+		}
+		if in := hd.in(res.Movement); in != nil {
+			s.tellPicked(id, target, takenIn(in))
+		} else {
+			hd.picks = append(hd.picks, pick{call: call})
 		}
 	}
 	return true
+}
+
+// pickSweeps is for how long an item is waited for that was picked up: 30 s in which the store answers.
+const pickSweeps = 30
+
+// pick is an input that waits for an item which is on its way, and for how many sweeps.
+type pick struct {
+	call   uint64
+	sweeps int
+}
+
+// sweepPicks tells inputs that what they picked up does not come: the store may have lost that it was taken, and nobody knows of it.
+func (s *sim) sweepPicks(id ecs.EntityID, hd *holding) {
+	log := s.game.Calls.Get(id)
+	hd.picks = slices.DeleteFunc(hd.picks, func(p pick) bool {
+		return log == nil || !slices.ContainsFunc(log.Waiting(), func(w route.Waiting) bool { return w.Call == p.call })
+	})
+	for i := range hd.picks {
+		if hd.picks[i].sweeps++; hd.picks[i].sweeps > pickSweeps {
+			s.tellCall(id, log, hd.picks[i].call, wire.InputResult_CODE_UNAVAILABLE, "what was picked up does not come: it is not known where it is")
+		}
+	}
 }
 
 // takenIn is why an item that came was not taken in; nil: it was.

@@ -9,6 +9,7 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // Orders about items, at their targets.
@@ -33,8 +34,12 @@ func (s *sim) itemCommand(h Holder, from string, m *wire.Command, order *wire.Or
 		}
 		hd.late[key] = from
 	}
-	if res == nil || res == again {
+	switch res {
+	case nil, again:
 		answer.Code = wire.CommandAnswer_CODE_WAIT
+		return
+	case later:
+		answer.Code = wire.CommandAnswer_CODE_BUSY
 		return
 	}
 	answer.Code, answer.Last, answer.Result = wire.CommandAnswer_CODE_DONE, m.Number, encodeOrderResult(res)
@@ -63,8 +68,8 @@ func (s *sim) itemOrder(h Holder, hd *holding, key lateKey, target ecs.EntityID,
 	return refusal(errors.New("the ground does not take this order"))
 }
 
-// again is the result of an order that is to come again: it cannot be carried out now.
-var again = &wire.OrderResult{}
+// again and later are the results of an order that is to come again, in a moment or in a second: it cannot be carried out now.
+var again, later = &wire.OrderResult{}, &wire.OrderResult{}
 
 // isItemOrder reports whether an order is about items.
 func isItemOrder(order *wire.Order) bool {
@@ -131,7 +136,7 @@ func (s *sim) pick(id ecs.EntityID, h Holder, hd *holding, key lateKey, order *w
 		return refusal(errTaken)
 	}
 	movement, err := s.ids.Next(s.wall)
-	if err != nil || hd.full(true) || len(hd.Out) >= MaxOpen {
+	if err != nil || hd.full(true) || hd.opening() >= MaxOpen {
 		return refusal(game.ErrNotNow)
 	}
 	at := s.game.Position.Get(id).At
@@ -149,7 +154,8 @@ func (s *sim) pick(id ecs.EntityID, h Holder, hd *holding, key lateKey, order *w
 
 var errTaken = errors.New("somebody else is taking it")
 
-// receiveItem puts an item into a holder, or remembers that it is refused. Who asks again hears the same.
+// receiveItem puts an item into a holder, or remembers that it is refused. Who asks again hears the same. While no more can be
+// remembered nothing is decided: the item waits where it is, and nothing is lost.
 func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *wire.OrderResult {
 	item, ok := game.ReadItem(m.Item)
 	from, known := s.holderOf(m.From)
@@ -164,12 +170,20 @@ func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *
 		}
 		return granted()
 	}
-	target := s.holderID(h)
-	entry := InEntry{Movement: m.Movement, From: from}
-	if hd.putting(m.Movement) { // asked again by another command, which is to come again when this is written
+	switch {
+	case hd.putting(m.Movement): // asked again by another command, which is to come again when this is written
+		return again
+	case h.OnGround() && !s.liesIn(h.Region, m): // for ever, so nobody need remember it
+		return refusal(errElsewhere)
+	case hd.full(h.OnGround()):
 		return again
 	}
+	target := s.holderID(h)
+	entry := InEntry{Movement: m.Movement, From: from}
 	why := s.mayReceive(h, hd, m)
+	if !hd.mayRemember(why != nil) {
+		return later
+	}
 	ch := Change{AddIn: []InEntry{entry}}
 	if why == nil {
 		held := Held{Item: item}
@@ -177,7 +191,9 @@ func (s *sim) receiveItem(h Holder, hd *holding, key lateKey, m *wire.Receive) *
 			at, _ := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
 			held.Lying = Lying{ecs.EntityID(m.ShownAs), at}
 		}
-		ch.AddItems = []Held{held}
+		if !hd.has(item.Serial) { // else the store lost its last moments, which has doubled it: here the two meet and are one again
+			ch.AddItems = []Held{held}
+		}
 	} else {
 		ch.AddIn[0].Void = true
 	}
@@ -202,14 +218,18 @@ func (s *sim) mayReceive(h Holder, hd *holding, m *wire.Receive) error {
 	if !h.OnGround() {
 		return s.game.MayReceive(h.Entity, hd.expected(), m)
 	}
-	at, ok := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
-	switch {
-	case !ok || m.ShownAs == 0 || s.grid.RegionOf(at) != h.Region:
-		return errors.New("this ground is elsewhere")
-	case hd.expected() >= MaxLying:
+	if hd.expected() >= MaxLying {
 		return errors.New("too much lies here already")
 	}
 	return nil
+}
+
+var errElsewhere = errors.New("this ground is elsewhere")
+
+// liesIn reports whether an item is meant for the ground of a region.
+func (s *sim) liesIn(region torus.RegionPos, m *wire.Receive) bool {
+	at, ok := game.Canonical(s.grid, m.At.GetX(), m.At.GetY(), m.At.GetZ())
+	return ok && m.ShownAs != 0 && s.grid.RegionOf(at) == region
 }
 
 // dig digs the ground and lays down what comes to light, in one write.
@@ -221,7 +241,7 @@ func (s *sim) dig(h Holder, hd *holding, key lateKey, order *wire.DigOrder) *wir
 	}
 	at, ok := game.Canonical(s.grid, order.X, order.Y, 0)
 	if !ok || !h.OnGround() || s.grid.RegionOf(at) != h.Region {
-		return refusal(errors.New("this ground is elsewhere"))
+		return refusal(errElsewhere)
 	}
 	edit := Edit{X: at.X, Y: at.Y, Depth: 1}
 	if _, dug := slices.BinarySearchFunc(hd.Edits, edit, CompareEdits); dug || hd.digging(edit) {
@@ -229,7 +249,7 @@ func (s *sim) dig(h Holder, hd *holding, key lateKey, order *wire.DigOrder) *wir
 	}
 	serial, err := s.ids.Next(s.wall)
 	shown, err2 := s.ids.Next(s.wall)
-	if errors.Join(err, err2) != nil || hd.full(true) || hd.expected() >= MaxLying || len(hd.Edits) >= MaxEdits {
+	if errors.Join(err, err2) != nil || hd.full(true) || hd.expected() >= MaxLying || hd.deepening() >= MaxEdits {
 		return refusal(game.ErrNotNow)
 	}
 	kind, count := game.DigYield(s.grid, at)
@@ -258,10 +278,10 @@ func (hd *holding) remember(t told) {
 
 // digging reports whether a column is being dug.
 func (hd *holding) digging(e Edit) bool {
-	in := func(list []itemWrite) bool {
-		return slices.ContainsFunc(list, func(w itemWrite) bool {
-			return slices.ContainsFunc(w.change.Edits, func(x Edit) bool { return CompareEdits(x, e) == 0 })
-		})
+	for c := range hd.changes {
+		if slices.ContainsFunc(c.Edits, func(x Edit) bool { return CompareEdits(x, e) == 0 }) {
+			return true
+		}
 	}
-	return in(hd.queue) || in(hd.flight)
+	return false
 }

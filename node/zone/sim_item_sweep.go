@@ -16,7 +16,7 @@ func (s *sim) sweepItems() {
 	}
 	var ids []ecs.EntityID
 	ecs.Each1(s.carrying, s.contents, func(id ecs.EntityID, hd *holding) {
-		if len(hd.Out)+len(hd.In)+len(hd.queue) > 0 {
+		if len(hd.Out)+len(hd.In)+len(hd.queue)+len(hd.picks) > 0 {
 			ids = append(ids, id)
 		}
 	})
@@ -45,15 +45,9 @@ func (s *sim) sweepHolder(h Holder, home int) {
 			s.carry(h, c.movement, home)
 		}
 	}
-	asked := 0
-	for i := range hd.seen {
-		if x := &hd.seen[i]; !x.asked && s.tick-x.since > rememberTicks && asked < forgetsPerSweep {
-			if in := hd.in(x.movement); in != nil {
-				x.asked = true
-				asked++
-				s.forgetMovement(h, *in)
-			}
-		}
+	s.askSources(h, hd)
+	if len(hd.picks) > 0 {
+		s.sweepPicks(h.Entity, hd)
 	}
 	s.pump(h)
 }
@@ -70,25 +64,3 @@ func (s *sim) openItems() (n int) {
 }
 
 func (hd *holding) open() int { return len(hd.Out) + len(hd.queue) + len(hd.flight) }
-
-// forgetMovement asks whether the source of a movement has it out still. If it has not, and a while later still has not, as
-// its last write may have been undone, nobody will ever ask again.
-func (s *sim) forgetMovement(h Holder, in InEntry) {
-	s.store(StoreRequest{Op: StorePeek, Holder: in.From}, func(a StoreAnswer) {
-		hd := s.holdingOf(h)
-		if hd == nil || hd.in(in.Movement) == nil {
-			return
-		}
-		open := a.Contents != nil && slices.ContainsFunc(a.Contents.Out, func(o OutEntry) bool { return o.Movement == in.Movement })
-		for i := range hd.seen {
-			switch x := &hd.seen[i]; {
-			case x.movement != in.Movement:
-			case x.over && !open:
-				s.change(h, Change{RemoveIn: []uint64{in.Movement}}, nil)
-				return
-			default:
-				x.asked, x.over, x.since = false, !open, s.tick
-			}
-		}
-	})
-}

@@ -27,10 +27,6 @@ const (
 	maxGroundWrites = 1024
 	// itemSweepTicks is how often movements that could not be carried are tried again: 1 s.
 	itemSweepTicks = TicksPerSecond
-	// rememberTicks is after how long a movement that came is forgotten, if its source is done with it: 20 s.
-	rememberTicks = 20 * TicksPerSecond
-	// forgetsPerSweep bounds how many movements of a holder are asked after at the same time.
-	forgetsPerSweep = 16
 	// awayTicks is after how long without an answer the store counts as away: 1 s.
 	awayTicks = TicksPerSecond
 )
@@ -38,7 +34,7 @@ const (
 // holding is the contents of a holder of this node, and what is being done to them.
 type holding struct {
 	Contents
-	seen   []seen // by movement: the in entries, since when they are known here
+	seen   []seen // by movement, one for each in entry
 	routes []course
 	queue  []itemWrite
 	flight []itemWrite // under way, together
@@ -47,6 +43,7 @@ type holding struct {
 	reading bool   // the store is being asked what there is: nothing is written meanwhile
 	reread  bool   // it is to be asked when the write under way is answered
 	late    map[lateKey]string
+	picks   []pick // of this entity, that are on their way to it
 	told    []told // of digs: the last ones
 	next    int    // the element that is replaced next
 }
@@ -58,14 +55,6 @@ const toldResults = 256
 type told struct {
 	key    lateKey
 	result *wire.OrderResult
-}
-
-// seen is since when, in ticks, an in entry is known here, or its source was asked last. asked: it is being asked. over: it
-// had no out entry then.
-type seen struct {
-	movement    uint64
-	since       int64
-	asked, over bool
 }
 
 // course is how far an out entry has got.
@@ -90,7 +79,7 @@ type lateKey struct {
 }
 
 // groundBit marks the id of a ground, as commands and messages name it; the rest is the index of the region.
-const groundBit = 1 << 63
+const groundBit = game.GroundBit
 
 func groundID(region int) ecs.EntityID { return ecs.EntityID(groundBit | uint64(region)) }
 
@@ -168,6 +157,7 @@ func (s *sim) decodeContents(b []byte, hd *holding) error {
 		return err
 	}
 	hd.Moves, hd.Made, hd.Ended = m.Moves, m.Made, m.Ended
+	hd.recollect(s.tick)
 	return nil
 }
 
@@ -191,77 +181,21 @@ func (s *sim) holdingOf(h Holder) *holding {
 	return hd
 }
 
+// kept is the contents of a holder that is here, also where they may not be written now; nil: it is not.
+func (s *sim) kept(h Holder) *holding {
+	if !h.OnGround() {
+		return s.contents.Get(h.Entity)
+	}
+	if r := s.regions[s.grid.RegionIndex(h.Region)]; r != nil {
+		return &r.ground
+	}
+	return nil
+}
+
 // unsettled reports whether something of an entity's contents is under way: until it is known, the entity stays.
 func (s *sim) unsettled(id ecs.EntityID) bool {
 	hd := s.contents.Get(id)
 	return hd != nil && (len(hd.queue) > 0 || len(hd.flight) > 0 || len(hd.Out) > 0)
-}
-
-// busy reports whether the store has yet to answer for the contents.
-func (hd *holding) busy() bool { return len(hd.flight) > 0 || hd.reading || hd.reread }
-
-// spoken reports whether an item is being written already.
-func (hd *holding) spoken(serial uint64) bool {
-	in := func(list []itemWrite) bool {
-		return slices.ContainsFunc(list, func(w itemWrite) bool { return slices.Contains(w.change.RemoveItems, serial) })
-	}
-	return in(hd.queue) || in(hd.flight)
-}
-
-// expected is how many items the holder will have at most: with those that may come back and those that are being put.
-func (hd *holding) expected() int {
-	n := len(hd.Items) + len(hd.Out)
-	for _, list := range [...][]itemWrite{hd.queue, hd.flight} {
-		for _, w := range list {
-			n += max(0, len(w.change.AddItems)-len(w.change.RemoveItems))
-		}
-	}
-	return n
-}
-
-func (hd *holding) in(movement uint64) *InEntry {
-	for i := range hd.In {
-		if hd.In[i].Movement == movement {
-			return &hd.In[i]
-		}
-	}
-	return nil
-}
-
-// putting reports whether a movement is being written as an in entry.
-func (hd *holding) putting(movement uint64) bool {
-	in := func(list []itemWrite) bool {
-		return slices.ContainsFunc(list, func(w itemWrite) bool {
-			return slices.ContainsFunc(w.change.AddIn, func(e InEntry) bool { return e.Movement == movement })
-		})
-	}
-	return in(hd.queue) || in(hd.flight)
-}
-
-func (hd *holding) out(movement uint64) *OutEntry {
-	for i := range hd.Out {
-		if hd.Out[i].Movement == movement {
-			return &hd.Out[i]
-		}
-	}
-	return nil
-}
-
-func (hd *holding) course(movement uint64) *course {
-	for i := range hd.routes {
-		if hd.routes[i].movement == movement {
-			return &hd.routes[i]
-		}
-	}
-	return nil
-}
-
-// full reports whether no more may wait.
-func (hd *holding) full(ground bool) bool {
-	if ground {
-		return len(hd.queue) >= maxGroundWrites
-	}
-	return len(hd.queue) >= maxWrites
 }
 
 // change writes to the contents of a holder. done is called once: when the store has it, or when it is known that it will not;
@@ -398,11 +332,8 @@ func (s *sim) applied(h Holder, hd *holding, ch *Change) {
 	for _, movement := range ch.RemoveOut {
 		hd.routes = slices.DeleteFunc(hd.routes, func(c course) bool { return c.movement == movement })
 	}
-	for _, e := range ch.AddIn {
-		hd.seen = append(hd.seen, seen{movement: e.Movement, since: s.tick})
-	}
-	for _, movement := range ch.RemoveIn {
-		hd.seen = slices.DeleteFunc(hd.seen, func(x seen) bool { return x.movement == movement })
+	if len(ch.AddIn)+len(ch.RemoveIn) > 0 {
+		hd.recollect(s.tick)
 	}
 	if !h.OnGround() {
 		s.show(h.Entity, hd)

@@ -8,19 +8,30 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
+	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/route"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // Movements of items between holders, and the inputs and commands that wait for them.
 
-// Await, Ground, Move and Rewrite make the sim the game's ItemEnv.
+// Await, Ground, OthersNear, Move and Rewrite make the sim the game's ItemEnv.
 func (s *sim) Await(w route.Waiting) { s.awaited = &w }
 
 // Ground is whom to send orders to the ground of a place.
 func (s *sim) Ground(at torus.Pos) (ecs.EntityID, int) {
 	region := s.grid.RegionIndexOf(at)
 	return groundID(region), region
+}
+
+// OthersNear: who is within reach is at home no further than a chunk from the chunks around the place.
+func (s *sim) OthersNear(at torus.Pos) bool {
+	for _, r := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkOf(at), partition.Hysteresis+1) {
+		if here := s.regions[s.grid.RegionIndex(r)]; here == nil || !here.active {
+			return true
+		}
+	}
+	return false
 }
 
 // Move takes an item from an entity, for another holder.
@@ -49,7 +60,7 @@ func (s *sim) Move(from ecs.EntityID, serial uint64, to ecs.EntityID, home int, 
 		}
 		entry.Lying = Lying{shown, at}
 	}
-	if len(hd.Out) >= MaxOpen {
+	if hd.opening() >= MaxOpen {
 		return 0, game.ErrNotNow
 	}
 	h := Holder{Entity: from}
@@ -207,18 +218,22 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 		if h.OnGround() {
 			held.Lying = o.Lying
 		}
-		ch.AddItems = []Held{held}
+		if !hd.has(o.Item.Serial) {
+			ch.AddItems = []Held{held}
+		}
 	}
 	s.change(h, ch, func(ok bool) {
-		if ok {
-			point := ItemCleared
-			if !taken {
-				point = ItemReturned
-			}
-			s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
+		if !ok { // it is carried again, and its target says the same
+			s.reopen(h, movement)
+			return
 		}
+		point := ItemCleared
+		if !taken {
+			point = ItemReturned
+		}
+		s.at(Happened{Point: point, Entity: ecs.EntityID(s.holderID(h)), Number: movement})
 		switch {
-		case !ok || h.OnGround():
+		case h.OnGround():
 		case taken:
 			s.stats.Movements++
 			s.tellMovement(h.Entity, movement, wire.InputResult_CODE_OK, "")
@@ -227,6 +242,15 @@ func (s *sim) end(h Holder, movement uint64, taken bool, why string) {
 			s.tellMovement(h.Entity, movement, wire.InputResult_CODE_INVALID, why)
 		}
 	})
+}
+
+// reopen lets the next sweep go on with a movement that could not be ended.
+func (s *sim) reopen(h Holder, movement uint64) {
+	if hd := s.kept(h); hd != nil {
+		if c := hd.course(movement); c != nil {
+			c.ending = false
+		}
+	}
 }
 
 // unreachable: nobody has the target of a command. What was to be handed to it is decided in the store.

@@ -101,10 +101,7 @@ func (s *sim) createOrphan(from string, m *wire.Offer, id ecs.EntityID, epoch ec
 		return
 	}
 	s.authority.Set(id, authority{epoch: epoch, home: s.grid.RegionAt(r.index)})
-	record := s.record(id, false)
-	if hd := s.contents.Get(id); hd != nil {
-		record.Contents = hd.Contents
-	}
+	record := s.wholeRecord(id)
 	s.world.Evict(id)
 	r.waking[id] = true
 	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {

@@ -169,12 +169,13 @@ func (s *sim) claiming(from string, m *wire.Claiming) {
 }
 
 // appendClaimed adds an entity of this node to an answer, if its record may be at home in the region, or observers may have it
-// there because who gave it away died before they heard of that.
+// there because who gave it away died before they heard of that. What came from there lately is named in any case: the store may
+// have lost the claim.
 func (s *sim) appendClaimed(answer *wire.ClaimingAnswer, id ecs.EntityID) {
 	a, sv := s.authority.Get(id), s.saving.Get(id)
 	stored := sv != nil && !sv.claimed || s.grid.RegionIndex(a.home) == int(answer.Region)
 	left := sv != nil && sv.cameAt != 0 && sv.cameFrom == int(answer.Region) && s.tick-sv.cameAt <= handoff.TombstoneTicks
-	if stored {
+	if stored || left {
 		answer.Entities = append(answer.Entities, uint64(id))
 	}
 	if (stored || left) && s.world.Owned(id) {

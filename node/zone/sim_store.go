@@ -13,20 +13,37 @@ const (
 	saveTicks = 5 * TicksPerSecond
 	// savesPerTick bounds what one tick encodes for the store.
 	savesPerTick = 64
+	// doubtTicks is after how long an entity is saved whose record was claimed, though nothing of it has changed: 10 s. A store that
+	// fails over may lose the claim that it has answered just before; then this save finds it out, long before the node that had the
+	// entity has forgotten whom it went to.
+	doubtTicks = 10 * TicksPerSecond
 )
 
 // save writes back changed durable entities. Nobody waits for it but a logout.
 func (s *sim) save() {
 	budget := savesPerTick
 	ecs.Each1(s.savable, s.saving, func(id ecs.EntityID, sv *saving) {
-		if budget == 0 || !sv.dirty || !sv.claimed || sv.inFlight || s.tick < sv.next && !s.stopping || !s.world.Owned(id) {
+		if sv.doubt(s.tick); budget == 0 || !sv.dirty || !sv.claimed || sv.inFlight || s.tick < sv.next && !s.stopping || !s.world.Owned(id) {
 			return
 		}
 		budget--
 		sv.dirty, sv.inFlight, sv.next = false, true, s.tick+saveTicks
 		s.stats.Saves++
-		s.store(StoreRequest{Op: StoreSave, Record: s.record(id, false)}, func(a StoreAnswer) { s.saved(id, a) })
+		record := s.record(id, false)
+		s.store(StoreRequest{Op: StoreSave, Record: record}, func(a StoreAnswer) { s.saved(id, record.Epoch, a) })
 	})
+}
+
+// doubt makes a claim be looked at once, a while after it was made.
+func (sv *saving) doubt(tick int64) {
+	switch {
+	case !sv.claimed:
+		sv.doubted = 0
+	case sv.doubted == 0:
+		sv.doubted = tick + doubtTicks
+	case sv.doubted > 0 && tick >= sv.doubted:
+		sv.dirty, sv.doubted = true, -1
+	}
 }
 
 // allSaved reports whether no change waits for the store and no entity for its handoff.
@@ -36,7 +53,7 @@ func (s *sim) allSaved() bool {
 	return saved // and what is being written of items is among the pending
 }
 
-func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
+func (s *sim) saved(id ecs.EntityID, epoch ecs.Epoch, a StoreAnswer) {
 	sv := s.saving.Get(id)
 	if sv == nil {
 		return
@@ -54,17 +71,31 @@ func (s *sim) saved(id ecs.EntityID, a StoreAnswer) {
 	default:
 		s.stats.SaveConflicts++
 		sv.dirty = true
+		if s.world.Owned(id) && s.authority.Get(id).epoch == epoch { // else it is on its way, or claimed already
+			s.reclaim(id)
+		}
 	}
+}
+
+// reclaim: the store has an entity at another epoch than this node, which has claimed it. Either it has lost the claim, and the
+// entity is claimed from where its record is, or another node has claimed it since, and this copy is dropped.
+func (s *sim) reclaim(id ecs.EntityID) {
+	if sv := s.saving.Get(id); sv.claimed {
+		sv.claimed = false
+		s.claimTransferred(id, s.authority.Get(id).epoch)
+	}
+}
+
+// doubtClaims: the store has lost a claim that it had answered. What else it lost shows when it is saved, also what does not change.
+func (s *sim) doubtClaims() {
+	ecs.Each1(s.savable, s.saving, func(_ ecs.EntityID, sv *saving) { sv.dirty = true })
 }
 
 // restore puts an entity back into a store that has lost its record: the store kept nothing over its restart, or came
 // back from an older copy. This node holds the entity, so what it knows is the truth, unless the account has got another
 // master meanwhile.
 func (s *sim) restore(id ecs.EntityID) {
-	record := s.record(id, false)
-	if hd := s.contents.Get(id); hd != nil {
-		record.Contents = hd.Contents
-	}
+	record := s.wholeRecord(id)
 	settling := s.nextID + 1
 	s.saving.Get(id).settling = settling
 	s.store(StoreRequest{Op: StoreCreate, Record: record}, func(a StoreAnswer) {
@@ -77,9 +108,10 @@ func (s *sim) restore(id ecs.EntityID) {
 		case a.Code == StoreOK:
 			s.note("the store had lost entity %v: it has it again, at epoch %v", id, record.Epoch)
 			s.durable(id, record.Epoch, current)
-		case current && a.Record != nil && a.Record.Entity == id && behind(a.Record.Epoch, record.Epoch):
+		case current && a.Record != nil && a.Record.Entity == id && s.older(a.Record, record.Epoch):
 			s.claimTransferred(id, a.Record.Epoch) // the node before put it back first
 		case current:
+			s.atEntity(ClaimLost, id, record.Epoch, "")
 			s.stats.HandoffConflicts++
 			s.note("the store had lost entity %v, and has another in its place: this copy is dropped", id)
 			s.dropCopy(id)
@@ -87,12 +119,33 @@ func (s *sim) restore(id ecs.EntityID) {
 	})
 }
 
+// wholeRecord is all that the store keeps of an entity: its items, too.
+func (s *sim) wholeRecord(id ecs.EntityID) Record {
+	record := s.record(id, false)
+	if hd := s.contents.Get(id); hd != nil {
+		record.Contents = hd.Contents
+	}
+	return record
+}
+
+// older reports whether a record is an earlier state of an entity that is here at an epoch. Of an earlier life it is only if the
+// store has lost the claim of a recovery: then the record has the home that this node had it claimed for, or one that this node
+// recovered, and nobody can have brought it back from there since.
+func (s *sim) older(r *Record, epoch ecs.Epoch) bool {
+	if r.Epoch.Recoveries == epoch.Recoveries || !r.Epoch.Less(epoch) {
+		return behind(r.Epoch, epoch)
+	}
+	sv, home := s.saving.Get(r.Entity), s.regions[s.grid.RegionIndex(r.Home)]
+	return sv != nil && sv.stored == r.Home || home != nil && home.active
+}
+
 // behind reports whether a record is from earlier in the same life of an entity.
 func behind(stored, epoch ecs.Epoch) bool {
 	return stored.Recoveries == epoch.Recoveries && stored.Less(epoch)
 }
 
-// rest saves a master for good and takes it out of the world; until the store has it, it is frozen.
+// rest saves a master for good and takes it out of the world; until the store has it, it is frozen. Where the store has lost its
+// record, or the claim of it, that is put right first.
 func (s *sim) rest(id ecs.EntityID) {
 	sv := s.saving.Get(id)
 	if !s.world.Owned(id) || sv == nil || !sv.claimed || sv.inFlight || s.settling(id) || s.closing(id) {
@@ -107,24 +160,23 @@ func (s *sim) rest(id ecs.EntityID) {
 	}
 	s.world.Frozen.Set(id, ecs.Frozen{})
 	record := s.record(id, true)
-	var rested func(a StoreAnswer)
-	rested = func(a StoreAnswer) {
-		if !s.world.Alive(id) || s.authority.Get(id).epoch != record.Epoch {
-			return
+	s.store(StoreRequest{Op: StoreSave, Record: record}, func(a StoreAnswer) {
+		switch {
+		case !s.world.Alive(id) || s.authority.Get(id).epoch != record.Epoch:
+		case a.Code == StoreOK:
+			s.atEntity(SessionRested, id, record.Epoch, "")
+			s.world.Destroy(id)
+		default:
+			s.stayAwake(id)
+			s.saved(id, record.Epoch, a)
 		}
-		if a.Op == StoreSave && a.Code == StoreMissing { // the store has lost it: put back at rest
-			s.store(StoreRequest{Op: StoreCreate, Record: record}, rested)
-			return
-		}
-		if a.Code != StoreOK {
-			s.stats.SaveConflicts++
-			s.atEntity(ClaimLost, id, record.Epoch, "")
-			s.note("master %v rests, but the store has another copy of it (%v): this one is dropped", id, a.Code)
-		}
-		s.atEntity(SessionRested, id, record.Epoch, "")
-		s.world.Destroy(id)
-	}
-	s.store(StoreRequest{Op: StoreSave, Record: record}, rested)
+	})
+}
+
+// stayAwake takes back that a master rests: its window is over, so it does as soon as the store has it as this node's.
+func (s *sim) stayAwake(id ecs.EntityID) {
+	s.world.Frozen.Remove(id)
+	s.game.Session.Set(id, game.Session{Lost: resumeWindow})
 }
 
 // revive creates an entity from a record that was claimed for this node.
@@ -162,7 +214,10 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 				s.adoptContents(id, ans.Record.Contents)
 			}
 			s.durable(id, epoch, current)
-		case ans.Code == StoreConflict && ans.Record != nil && behind(ans.Record.Epoch, epoch):
+		case ans.Code == StoreConflict && ans.Record != nil && s.older(ans.Record, epoch):
+			if expect == epoch {
+				s.doubtClaims()
+			}
 			if current {
 				s.atEntity(ClaimBehind, id, epoch, "")
 				s.claimTransferred(id, ans.Record.Epoch)
@@ -170,6 +225,7 @@ func (s *sim) claimTransferred(id ecs.EntityID, expect ecs.Epoch) {
 		case ans.Code == StoreMissing && current:
 			s.atEntity(ClaimMissing, id, epoch, "")
 			s.restore(id)
+		case current && s.outgoing.Get(id) != nil: // whom it was offered to may have claimed it, and will say so
 		case current:
 			s.atEntity(ClaimLost, id, epoch, "")
 			s.stats.HandoffConflicts++

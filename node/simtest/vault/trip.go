@@ -12,6 +12,7 @@ type trip struct {
 	*task
 	step     *step
 	deadline time.Duration
+	landed   time.Duration
 	reply    reply
 	// silent: no reply will come. over: the sender has heard, or waits no longer. undone: a failover took the change back.
 	silent, over, undone bool
@@ -104,6 +105,7 @@ func (t *trip) land() {
 	}
 	s := &v.slots[t.step.key.slot()]
 	s.tail = append(s.tail, t)
+	v.keep(t)
 	s.durable = max(s.durable, v.now()+v.delay())
 	t.hop(s.durable-v.now(), t.becomeDurable)
 }

@@ -21,6 +21,8 @@ const (
 	Timeout = time.Second
 	// LateBy bounds how much later something lands whose sender gave up or died.
 	LateBy = 5 * time.Second
+	// RewindBy bounds what Rewind takes back.
+	RewindBy = 3 * time.Second
 )
 
 // Options shape a vault.
@@ -36,6 +38,7 @@ type Vault struct {
 	options  Options
 	tables   tables
 	slots    [Slots]slot
+	history  []*trip // the writes of the last RewindBy, in the order in which they were carried out
 	counters Counters
 
 	away, readOnly, full bool
@@ -99,10 +102,40 @@ func (v *Vault) FailoverAll() {
 	}
 }
 
+// Rewind is a failover to a copy that was behind by as much, at most RewindBy: what was written since is gone, acknowledged or not,
+// of all slots from the same moment on. The directory of accounts is kept apart and loses nothing. Those whose writes are not
+// acknowledged yet hear nothing, all others have heard that all is well: lost is how many changes of theirs are gone.
+func (v *Vault) Rewind(by time.Duration) (lost int) {
+	v.FailoverAll()
+	for _, t := range slices.Backward(v.history) {
+		if t.landed < v.now()-by {
+			break
+		}
+		if !t.undone && t.reply.undo != nil && t.step.key.kind != accountKey {
+			v.counters.Undone++
+			lost++
+			t.undone = true
+			t.reply.undo()
+		}
+	}
+	v.history = nil
+	return lost
+}
+
+// keep keeps a write for Rewind.
+func (v *Vault) keep(t *trip) {
+	t.landed = v.now()
+	old := 0
+	for old < len(v.history) && v.history[old].landed < t.landed-RewindBy {
+		old++
+	}
+	v.history = append(slices.Delete(v.history, 0, old), t)
+}
+
 // Forget loses everything, durable or not: the store restarts empty, as one without a disk does. Those whose writes were not
 // replied to hear nothing; what is on its way lands in the empty store.
 func (v *Vault) Forget() {
-	v.tables = newTables()
+	v.tables, v.history = newTables(), nil
 	for i := range v.slots {
 		s := &v.slots[i]
 		for _, t := range s.tail {
