@@ -86,11 +86,13 @@ type sim struct {
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
 	learned  []learned // by region
-	stages   stages
-	commands commands
-	contents *ecs.Store[holding]
-	carrying *ecs.Query
-	awaited  *route.Waiting // what the input that is being carried out waits for
+	// strangers are gateways of sessions that this node knows nothing of.
+	strangers map[string]absence
+	stages    stages
+	commands  commands
+	contents  *ecs.Store[holding]
+	carrying  *ecs.Query
+	awaited   *route.Waiting // what the input that is being carried out waits for
 
 	scratch    []byte
 	scratch2   []byte
@@ -101,7 +103,7 @@ type sim struct {
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
 		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
-		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()),
+		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()), strangers: map[string]absence{},
 		stages: stages{by: map[int]*stagedRegion{}, guests: map[burst]bool{}, foreseen: map[int]partition.Row{}},
 	}
 	s.game = game.New(s.world, e.grid, s)
