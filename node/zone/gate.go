@@ -364,10 +364,8 @@ func (g *gate) accountMessage(from string, m *wire.AccountMessage) {
 
 // displaced: another gateway claimed the account.
 func (g *gate) displaced(m *wire.Displace) {
-	if s := g.sessions[m.Account]; s != nil && s.epoch < m.SessionEpoch {
-		g.stats.Displaced++
-		g.at(Happened{Point: SessionDisplaced, Account: m.Account})
-		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+	if s := g.sessions[m.Account]; s != nil {
+		s.displaced(m.SessionEpoch)
 	}
 }
 

@@ -50,6 +50,7 @@ type session struct {
 	welcome bool // the client has been welcomed
 
 	epoch, login uint64
+	outbid       uint64 // the highest epoch of another gateway's claim that is known, while this one's is not answered
 	resumed      bool
 	secret       string
 	entity       ecs.EntityID
@@ -95,9 +96,7 @@ func (g *gate) client(ev *ClientEvent) {
 // connect begins a session: whoever holds the account here is displaced, then the directory is asked.
 func (g *gate) connect(conn ConnID, info *ClientConnected) {
 	if old := g.sessions[info.Account]; old != nil {
-		g.stats.Displaced++
-		g.at(Happened{Point: SessionDisplaced, Account: info.Account})
-		old.displaced()
+		old.endDisplaced()
 	}
 	s := &session{
 		gate: g, conn: conn, account: info.Account, info: *info, began: g.tick,
@@ -133,6 +132,10 @@ func (s *session) claimed(a StoreAnswer) {
 	}
 	g.at(Happened{Point: SessionClaimed, Account: s.account, Number: a.SessionEpoch})
 	first := s.epoch == 0
+	if a.SessionEpoch < s.outbid {
+		s.endDisplaced()
+		return
+	}
 	s.epoch, s.login, s.secret = a.SessionEpoch, a.LoginEpoch, a.ResumeSecret
 	switch {
 	case first && a.Resumed:
@@ -278,8 +281,7 @@ func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
 func (s *session) stale(known uint64) {
 	s.gate.at(Happened{Point: SessionStale, Account: s.account, Number: known})
 	if s.welcome && known > s.epoch {
-		s.gate.stats.Displaced++
-		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+		s.endDisplaced()
 		return
 	}
 	s.claim()
@@ -427,13 +429,14 @@ func (s *session) answered(m *wire.CallAnswer) {
 	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Result{Result: res}})
 }
 
-// end closes the session. The owner learns that the socket is lost, or that the player left.
+// end closes the session. The owner learns that the socket is lost, or that the player left. It counts for this very session, so it is
+// told in each state, and also when another session displaces this one: that one may be given up before it is attached.
 func (s *session) end(reason wire.Disconnected_Reason, detail string, logout bool) {
 	g := s.gate
 	if g.sessions[s.account] != s {
 		return
 	}
-	if s.state != sessionClaiming && s.entity != 0 && s.owner != "" && reason != wire.Disconnected_REASON_DISPLACED {
+	if s.epoch != 0 && s.entity != 0 && s.owner != "" {
 		g.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Detach{Detach: &wire.Detach{
 			Account: s.account, SessionEpoch: s.epoch, Entity: uint64(s.entity), Logout: logout,
 		}}})
@@ -441,8 +444,20 @@ func (s *session) end(reason wire.Disconnected_Reason, detail string, logout boo
 	s.remove(reason, detail)
 }
 
-func (s *session) displaced() {
-	s.remove(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere")
+// displaced: another gateway claimed the account, at an epoch. A session that waits for its own claim may be newer: that tells.
+func (s *session) displaced(epoch uint64) {
+	switch {
+	case s.state == sessionClaiming:
+		s.outbid = max(s.outbid, epoch)
+	case s.epoch < epoch:
+		s.endDisplaced()
+	}
+}
+
+func (s *session) endDisplaced() {
+	s.gate.stats.Displaced++
+	s.gate.at(Happened{Point: SessionDisplaced, Account: s.account})
+	s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
 }
 
 func (s *session) remove(reason wire.Disconnected_Reason, detail string) {
