@@ -457,3 +457,16 @@ func TestReplicasOfAnOwnerThatHasARegionAgainStay(t *testing.T) {
 		t.Fatal("it stays though its home is another's, who does not have it here")
 	}
 }
+
+func TestAnAccountThatItsEntityHasNoMoreIsForgotten(t *testing.T) {
+	w := newWorld()
+	f := Frame{Entity: 9, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Account: 3, Components: position(1)}
+	w.deliver(t, step{"a", f})
+	f.Account = 0
+	w.deliver(t, step{"a", f})
+	w.deliver(t, step{"a", Frame{Entity: 9, Kind: wire.EntityFrame_KIND_GONE, Chunk: 1}})
+	w.DropAccount(3)
+	if len(w.accounts) > 0 {
+		t.Errorf("accounts %v have an entity here", w.accounts)
+	}
+}
