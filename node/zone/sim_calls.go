@@ -164,6 +164,10 @@ func encodeResult(res *wire.InputResult) []byte {
 
 // attach binds a session to the account's entity, wakes the entity from the store, or creates it.
 func (s *sim) attach(from string, m *wire.Attach) {
+	if int64(m.Region) >= int64(len(s.regions)) {
+		s.stats.Malformed++
+		return
+	}
 	id := ecs.EntityID(m.Entity)
 	if id == 0 {
 		id = s.byAccount[m.Account]
