@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
@@ -60,6 +61,7 @@ type Engine struct {
 	nextID  uint64
 	stats   Stats
 	notes   []string
+	unfit   map[ecs.EntityID]bool // records that are refused, each noted once
 
 	stopping bool
 	renewal  time.Duration // how long the last one took
@@ -87,7 +89,7 @@ type pendingStore struct {
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, grid: cfg.Grid, self: cfg.Session,
-		peers: map[string]*peer{}, pending: map[uint64]pendingStore{}, out: &Outbox{},
+		peers: map[string]*peer{}, pending: map[uint64]pendingStore{}, unfit: map[ecs.EntityID]bool{}, out: &Outbox{},
 	}
 	var err error
 	if e.table, err = partition.NewTable(cfg.Grid, nil); err != nil {
@@ -274,7 +276,9 @@ func (e *Engine) storeAnswered(a *StoreAnswer) {
 	}
 	e.awaySince = 0
 	delete(e.pending, a.ID)
-	p.done(*a)
+	answer := *a
+	e.fit(p.request.Op, &answer)
+	p.done(answer)
 }
 
 // retryStore repeats what the store could not answer, in the order it was asked.

@@ -132,8 +132,12 @@ func (s *session) claimed(a StoreAnswer) {
 	}
 	g.at(Happened{Point: SessionClaimed, Account: s.account, Number: a.SessionEpoch})
 	first := s.epoch == 0
-	if a.SessionEpoch < s.outbid {
+	switch {
+	case a.SessionEpoch < s.outbid:
 		s.endDisplaced()
+		return
+	case a.Code == StoreUnfit:
+		s.end(wire.Disconnected_REASON_UNAVAILABLE, "your character is stored at a place that this world does not have: its operators must see to it", false)
 		return
 	}
 	s.epoch, s.login, s.secret = a.SessionEpoch, a.LoginEpoch, a.ResumeSecret
