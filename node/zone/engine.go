@@ -244,6 +244,12 @@ func (e *Engine) alive(session string) bool {
 	return p == nil || !p.dead
 }
 
+// linked reports whether there is a link to a session.
+func (e *Engine) linked(session string) bool {
+	p := e.peers[session]
+	return p != nil && p.up
+}
+
 // answers reports whether a session spoke within the last second.
 func (e *Engine) answers(session string) bool {
 	p := e.peers[session]

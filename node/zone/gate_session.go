@@ -20,6 +20,9 @@ const ProtocolVersion = 1
 const (
 	attachRetryTicks = 4
 	callRetryTicks   = 2
+	// answerTicks is how long the first of the unanswered calls may be under way: 2 s. Then it, or its answer, was refused by a
+	// link that was full.
+	answerTicks = 2 * TicksPerSecond
 	// ownTicks is how long the own entity may be missing while the session is attached: 2 s.
 	ownTicks = 2 * TicksPerSecond
 	// loginTicks is how long a login may take before the client is told that the world is not available: 20 s.
@@ -63,6 +66,8 @@ type session struct {
 	ownSeen      int64     // tick at which the own entity was here last
 
 	calls   route.Queue
+	head    uint64 // the first unanswered call,
+	headAt  int64  // and the tick since which it is
 	view    interest.View
 	held    map[uint64]uint32
 	asked   map[uint64]bool // chunks whose payload was asked for
@@ -211,6 +216,7 @@ func (s *session) step() {
 		}
 	}
 	s.missOwn()
+	s.missAnswer()
 	if s.retry == 0 || g.tick < s.retry {
 		return
 	}
@@ -234,6 +240,21 @@ func (s *session) missOwn() {
 	if g.tick-s.ownSeen > ownTicks {
 		s.ownSeen = g.tick
 		s.attachAgain()
+	}
+}
+
+// missAnswer sends the unanswered calls again when the first answer does not come. What waits for a link goes on with it, by itself.
+func (s *session) missAnswer() {
+	g, head := s.gate, uint64(0)
+	if open := s.calls.Open(); len(open) > 0 {
+		head = open[0].Number
+	}
+	if head != s.head || s.state != sessionAttached || !g.linked(s.owner) {
+		s.head, s.headAt = head, g.tick
+	}
+	if head != 0 && g.tick-s.headAt > answerTicks {
+		s.headAt = g.tick
+		s.calls.Resend(0)
 	}
 }
 

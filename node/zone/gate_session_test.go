@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ghost"
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
@@ -148,4 +149,48 @@ func TestASessionThatIsBeingClaimedOutlivesTheDisplaceOfAnOlderOne(t *testing.T)
 			t.Errorf("claimed at epoch %d, displaced at 5: it lives: %v", claimed, open)
 		}
 	}
+}
+
+func calls(said []*wire.PeerMessage) (numbers []uint64) {
+	for _, m := range said {
+		if c := m.GetCall(); c != nil {
+			numbers = append(numbers, c.Number)
+		}
+	}
+	return numbers
+}
+
+// An answer was refused by a link that was full: without it, the client were closed at its 17th input.
+func TestCallsWhoseFirstAnswerIsLostAreSentAgain(t *testing.T) {
+	d := newDoorway(t)
+	d.attach(1)
+	d.gate.replicas.Apply(d.tick, neighbour, &ghost.Frame{Entity: 9, Kind: wire.EntityFrame_KIND_SNAPSHOT, Account: player})
+	in := &Inbox{}
+	for n := range uint64(3) {
+		in.Clients = append(in.Clients, ClientEvent{Conn: d.conn, Message: &wire.ClientEnvelope{Message: &wire.ClientEnvelope_Input{Input: &wire.Input{
+			Number: n + 1, Action: &wire.Input_Stop{Stop: &wire.Stop{}},
+		}}}})
+	}
+	if got := calls(d.said(d.step(t, in))); len(got) != 3 {
+		t.Fatalf("sent %v", got)
+	}
+	d.hear(t, &wire.PeerMessage{Message: &wire.PeerMessage_CallAnswer{CallAnswer: &wire.CallAnswer{
+		Entity: 9, Account: player, LoginEpoch: 1, Number: 2, Code: wire.CallAnswer_CODE_DONE,
+	}}})
+	again := d.callsWithin(answerTicks + 2)
+	if len(again) != 3 || again[0] != 1 {
+		t.Errorf("sent again: %v, want all from the first", again)
+	}
+	d.step(t, &Inbox{Peers: []PeerEvent{{neighbour, PeerDown}}})
+	if again := d.callsWithin(3 * answerTicks); len(again) > 0 {
+		t.Errorf("sent %v while there is no link: what was sent before waits for it", again)
+	}
+}
+
+func (d *doorway) callsWithin(ticks int64) (numbers []uint64) {
+	d.t.Helper()
+	for range ticks {
+		numbers = append(numbers, calls(d.said(d.step(d.t, &Inbox{})))...)
+	}
+	return numbers
 }

@@ -28,7 +28,16 @@ type burst struct {
 	chunk uint64
 }
 
-func (s *sim) peerUp(session string) { s.dropObserver(session) }
+// peerUp: the stream is new, and what was refused while the link was full is lost. Each account that is served there hears what it
+// alone may know; who is not, says so, and its session is lost.
+func (s *sim) peerUp(session string) {
+	s.dropObserver(session)
+	ecs.Each1(s.connected, s.game.Session, func(id ecs.EntityID, ses *game.Session) {
+		if ses.Gateway == session {
+			s.tellOwner(id, s.authority.Get(id), &syncState{changed: game.OwnerNumbers})
+		}
+	})
+}
 
 func (s *sim) dropObserver(session string) {
 	s.nodes.Drop(session)

@@ -3,6 +3,8 @@ package zone
 import (
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/game"
@@ -74,5 +76,18 @@ func TestADetachCountsForAFrozenMaster(t *testing.T) {
 	e.sim.world.Frozen.Remove(1)
 	if !e.resting(t, int64(resumeWindow)+2) {
 		t.Error("its socket is lost, and it stands there for ever")
+	}
+}
+
+// What a gateway was to be told, or what it has told, may have been refused by a link that was full.
+func TestAGatewayThatIsLinkedAnewHearsOfTheSessionsThatItServes(t *testing.T) {
+	e := servedBy(t, neighbour)
+	out := e.step(t, &Inbox{Peers: []PeerEvent{{neighbour, PeerDown}, {neighbour, PeerUp}}})
+	if len(out.Reliable) != 1 || out.Reliable[0].Session != neighbour {
+		t.Fatalf("said %v", out.Reliable)
+	}
+	m := &wire.PeerMessage{}
+	if err := proto.Unmarshal(out.Reliable[0].Bytes, m); err != nil || m.GetAccountMessage().GetSessionEpoch() != 3 {
+		t.Errorf("said %v, %v", m, err)
 	}
 }
