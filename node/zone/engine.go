@@ -51,6 +51,7 @@ type Engine struct {
 
 	peers map[string]*peer
 	order []string // sessions of peers, sorted; self is among them
+	past  past     // sessions that are no peers any more
 
 	sim  *sim
 	gate *gate
@@ -73,7 +74,6 @@ type Engine struct {
 type peer struct {
 	session string
 	up      bool
-	dead    bool
 	heard   int64  // tick of its last batch
 	batches int    // that came in that tick
 	batch   []byte // this tick's ReplicationBatch so far
@@ -89,7 +89,7 @@ type pendingStore struct {
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, grid: cfg.Grid, self: cfg.Session,
-		peers: map[string]*peer{}, pending: map[uint64]pendingStore{}, unfit: map[ecs.EntityID]bool{}, out: &Outbox{},
+		peers: map[string]*peer{}, past: past{}, pending: map[uint64]pendingStore{}, unfit: map[ecs.EntityID]bool{}, out: &Outbox{},
 	}
 	var err error
 	if e.table, err = partition.NewTable(cfg.Grid, nil); err != nil {
@@ -208,7 +208,7 @@ func (e *Engine) setTable(t *partition.Table) {
 	e.gate.tableChanged(before)
 }
 
-// peer returns the entry of a session, making it if needed.
+// peer returns the entry of a session that is alive, making it if needed.
 func (e *Engine) peer(session string) *peer {
 	p := e.peers[session]
 	if p == nil {
@@ -221,6 +221,9 @@ func (e *Engine) peer(session string) *peer {
 }
 
 func (e *Engine) peerEvent(ev PeerEvent) {
+	if !e.alive(ev.Session) {
+		return
+	}
 	p := e.peer(ev.Session)
 	switch ev.Kind {
 	case PeerUp:
@@ -231,18 +234,24 @@ func (e *Engine) peerEvent(ev PeerEvent) {
 		p.up = false
 		e.sim.peerDown(ev.Session)
 	case PeerDead:
-		p.up, p.dead = false, true
+		e.bury(ev.Session)
 		e.sim.peerDown(ev.Session)
 		e.sim.peerDead(ev.Session)
 		e.gate.peerDead(ev.Session)
 	}
 }
 
-// alive reports whether a session may still act: it is not known to be dead.
-func (e *Engine) alive(session string) bool {
-	p := e.peers[session]
-	return p == nil || !p.dead
+// bury forgets a session, but that it is over.
+func (e *Engine) bury(session string) {
+	e.past.add(session)
+	delete(e.peers, session)
+	if i, found := slices.BinarySearch(e.order, session); found {
+		e.order = slices.Delete(e.order, i, i+1)
+	}
 }
+
+// alive reports whether a session may still act: it is not known to be dead.
+func (e *Engine) alive(session string) bool { return e.peers[session] != nil || !e.past.has(session) }
 
 // linked reports whether there is a link to a session.
 func (e *Engine) linked(session string) bool {

@@ -104,12 +104,11 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 }
 
 func (e *Engine) readReplication(b PeerBytes) {
-	p := e.peer(b.Session)
-	if p.dead {
+	if !e.alive(b.Session) {
 		e.stats.FromDead++
 		return
 	}
-	e.heardOf(p)
+	e.heardOf(e.peer(b.Session))
 	arrived := e.tick
 	if b.At > 0 && b.At < e.boot { // what waited for this step is as old as its wait
 		arrived -= int64((e.boot - b.At) / TickDuration)

@@ -227,7 +227,7 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	}
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_AttachAnswer{AttachAnswer: a}})
 	s.tell(id) // what is untold belongs to the observers of before
-	s.snapshotTo(s.peer(from), id)
+	s.snapshotTo(s.peers[from], id)
 	s.queue(id).changed |= game.OwnerNumbers
 	if sv := s.saving.Get(id); sv != nil {
 		sv.dirty = true

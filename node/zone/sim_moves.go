@@ -136,7 +136,7 @@ func (s *sim) prepareMove(r *region) {
 // sessionOf is the session of a node that is linked and not known to be dead, "" if there is none.
 func (s *sim) sessionOf(node string) string {
 	for _, session := range slices.Backward(s.order) {
-		if p := s.peers[session]; p.up && !p.dead && strings.HasPrefix(session, node) && strings.HasPrefix(session[len(node):], "#") {
+		if p := s.peers[session]; p.up && strings.HasPrefix(session, node) && strings.HasPrefix(session[len(node):], "#") {
 			return session
 		}
 	}

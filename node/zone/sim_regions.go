@@ -2,6 +2,7 @@ package zone
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,6 +76,13 @@ func (r *region) overdue(id ecs.EntityID, tick int64) bool {
 	a.last = tick
 	r.missed[id] = a
 	return tick-a.since > wakePatience
+}
+
+// forgetMissed drops what nobody has asked for again, and would be missed for the first time if somebody did.
+func (r *region) forgetMissed(tick int64) {
+	if tick%wakePatience == 0 {
+		maps.DeleteFunc(r.missed, func(_ ecs.EntityID, a absence) bool { return tick-a.last > wakePatience })
+	}
 }
 
 // absence is from when on an entity is missed, and when it was asked for last, in ticks.
@@ -250,6 +258,7 @@ func (s *sim) stepRegions() {
 		case r == nil:
 		case r.active:
 			s.await(r)
+			r.forgetMissed(s.tick)
 		case r.loadAgain != 0 && s.tick >= r.loadAgain:
 			s.load(r)
 		case r.loaded && len(r.waiting) == 0 && r.claims == 0 && !r.fresh:

@@ -319,7 +319,7 @@ func (s *sim) sendBurst(p *peer, chunk uint64) (sent int) {
 
 // snapshotTo sends all public components of one entity to one peer.
 func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
-	if !p.up {
+	if p == nil || !p.up {
 		return
 	}
 	a := s.authority.Get(id)

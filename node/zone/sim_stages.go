@@ -245,7 +245,7 @@ func (s *sim) takeMoved(id ecs.EntityID, e *wire.MovedEntity, st *stagedRegion, 
 func (s *sim) serveGuests(st *stagedRegion) {
 	for _, o := range st.observers {
 		p := s.peers[o.Session]
-		if p == nil || !p.up || p.dead {
+		if p == nil || !p.up {
 			continue
 		}
 		in := inherited{session: o.Session, until: s.tick + inheritTicks}

@@ -160,6 +160,15 @@ func TestPeerEventsVoidWhatTheirStreamBrought(t *testing.T) {
 	}
 }
 
+func TestAMailboxForgetsTheStreamsOfTheDead(t *testing.T) {
+	m := &mailbox{now: func() time.Duration { return 0 }, full: func() { t.Error("full") }, streams: map[string]uint64{}}
+	m.PeerUp("b", 1)
+	m.PeerDead("b")
+	if _, streams := m.take(); len(streams) > 0 {
+		t.Errorf("streams %v", streams)
+	}
+}
+
 func TestAMailboxThatOverflowsEndsTheNode(t *testing.T) {
 	full := 0
 	m := &mailbox{now: func() time.Duration { return 0 }, full: func() { full++ }, streams: map[string]uint64{}}
