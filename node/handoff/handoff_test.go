@@ -68,6 +68,25 @@ func TestADuplicateOfWhatIsHereIsAcceptedAgain(t *testing.T) {
 	}
 }
 
+func TestAnEpochThatCannotBeRememberedIsNotRefused(t *testing.T) {
+	var k Known
+	for id := range ecs.EntityID(MaxRemembered) {
+		if !k.Burn(0, id+1, epoch(2)) {
+			t.Fatalf("entity %d is not remembered", id)
+		}
+	}
+	if k.Burn(1, MaxRemembered+1, epoch(2)) || k.Burn(1, 1, epoch(3)) {
+		t.Error("a peer fills the memory with what it offers")
+	}
+	if !k.Burn(1, 1, epoch(1)) {
+		t.Error("what is older than a burned epoch is burned")
+	}
+	k.Expire(BurnTicks)
+	if !k.Burn(BurnTicks, 1, epoch(3)) {
+		t.Error("there is room again")
+	}
+}
+
 func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 	var k Known
 	k.Bury(10, entity, Tombstone{Epoch: epoch(1)})

@@ -13,7 +13,9 @@ func TestSessionsThatAreOverLeaveOneNumberForEachNode(t *testing.T) {
 	for life := range 50 {
 		session := fmt.Sprintf("w-zone-7#%d", life+1)
 		e.step(t, &Inbox{Peers: []PeerEvent{{session, PeerUp}}})
-		e.sim.subscribe(session, 3)
+		if err := e.sim.subscribe(session, 3); err != nil {
+			t.Fatal(err)
+		}
 		e.step(t, &Inbox{Peers: []PeerEvent{{session, PeerDead}}})
 	}
 	if len(e.peers) != peers || len(e.order) != sessions || len(e.past) != 1 || len(e.gate.seenUp) > peers {

@@ -184,9 +184,11 @@ func (s *sim) acceptAgain(to string, id ecs.EntityID, epoch ecs.Epoch) {
 	s.send(to, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
 }
 
+// refuse burns an epoch. What cannot be remembered is not answered: the source asks again.
 func (s *sim) refuse(to string, id ecs.EntityID, epoch ecs.Epoch, reason string) {
-	s.known.Burn(s.tick, id, epoch)
-	s.answerOffer(to, id, epoch, false, reason)
+	if s.known.Burn(s.tick, id, epoch) {
+		s.answerOffer(to, id, epoch, false, reason)
+	}
 }
 
 func (s *sim) answerOffer(to string, id ecs.EntityID, epoch ecs.Epoch, accepted bool, reason string) {

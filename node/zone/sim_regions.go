@@ -233,7 +233,7 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 		}
 	}
 	for _, x := range m.Owned {
-		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.oneKey(x.Chunk, func(uint64) {}) == nil {
+		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.checkKey(x.Chunk) == nil {
 			s.bury(id, epochOf(x.Epoch), int(x.Home), from, x.Chunk)
 		}
 	}

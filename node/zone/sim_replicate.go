@@ -1,6 +1,8 @@
 package zone
 
 import (
+	"errors"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +22,8 @@ const (
 	burstEntities = 256
 	// maxBursts bounds the snapshots that wait: every chunk of the largest view of every node, and some.
 	maxBursts = 1 << 20
+	// maxObserved bounds the chunks that one node observes here: those of six thousand players, none of whom sees another.
+	maxObserved = 1 << 20
 )
 
 // burst is a snapshot that a node waits for.
@@ -64,12 +68,19 @@ func (s *sim) peerDown(session string) {
 	s.bursts = kept
 }
 
-// subscribe is recorded whether or not the chunk's regions are held here yet: the table may be on its way.
-func (s *sim) subscribe(session string, chunk uint64) {
+// subscribe is recorded whether or not the chunk's regions are held here yet: the table may be on its way. The error is a session that
+// asks for more than a node can have players for.
+func (s *sim) subscribe(session string, chunk uint64) error {
+	if len(s.nodes.Chunks(session)) >= maxObserved && !s.nodes.Has(session, chunk) {
+		return errObservesTooMuch
+	}
 	s.nodes.Add(session, chunk)
 	delete(s.stages.guests, burst{session, chunk})
 	s.burst(session, chunk)
+	return nil
 }
+
+var errObservesTooMuch = errors.New("a node observes more chunks than it can have players for")
 
 func (s *sim) unsubscribe(session string, chunk uint64) { s.nodes.Remove(session, chunk) }
 

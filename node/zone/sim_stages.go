@@ -250,7 +250,7 @@ func (s *sim) serveGuests(st *stagedRegion) {
 		}
 		in := inherited{session: o.Session, until: s.tick + inheritTicks}
 		for _, chunk := range o.Chunks {
-			if s.oneKey(chunk, func(uint64) {}) == nil && !s.nodes.Has(o.Session, chunk) {
+			if s.checkKey(chunk) == nil && !s.nodes.Has(o.Session, chunk) && len(s.nodes.Chunks(o.Session)) < maxObserved {
 				s.nodes.Add(o.Session, chunk)
 				s.stages.guests[burst{o.Session, chunk}] = true
 				in.chunks = append(in.chunks, chunk)
