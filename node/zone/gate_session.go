@@ -240,7 +240,7 @@ func (s *session) attach() {
 	g := s.gate
 	s.retry = g.tick + 10*attachRetryTicks
 	holder := g.table.At(s.home).Session
-	if holder == "" || !g.alive(holder) {
+	if !g.linked(holder) {
 		s.retry = g.tick + attachRetryTicks
 		return
 	}

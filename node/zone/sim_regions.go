@@ -127,9 +127,14 @@ func (s *sim) load(r *region) {
 	})
 }
 
+// ask asks who has not answered. What was sent to who is not linked waits for the link.
 func (s *sim) ask(r *region) {
+	again := r.asked != 0
 	r.asked = s.tick
 	for _, session := range r.waiting {
+		if again && !s.linked(session) {
+			continue
+		}
 		s.atRegion(RecoveryAsked, r.index, session)
 		s.send(session, &wire.PeerMessage{Message: &wire.PeerMessage_Claiming{Claiming: &wire.Claiming{Region: uint32(r.index), RegionEpoch: r.epoch}}})
 	}

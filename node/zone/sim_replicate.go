@@ -238,10 +238,10 @@ func (s *sim) appendAudience(id ecs.EntityID, mask uint16, belongs func(ecs.Audi
 
 func appendEvent(dst, body []byte) []byte { return ghost.AppendEvent(dst, body) }
 
-// tellOwner routes what only the account may know: one message to its gateway.
+// tellOwner routes what only the account may know: one message to its gateway. A gateway that is not linked hears all of it when it is.
 func (s *sim) tellOwner(id ecs.EntityID, a *authority, was *syncState) {
 	ses := s.game.Session.Get(id)
-	if ses == nil || ses.Lost > 0 || was.changed == 0 {
+	if ses == nil || ses.Lost > 0 || was.changed == 0 || !s.linked(ses.Gateway) {
 		return
 	}
 	s.components = s.components[:0]
