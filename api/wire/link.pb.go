@@ -704,9 +704,11 @@ func (x *ReplicationBatch) GetAgain() []uint64 {
 
 // ChunkSnapshot closes the snapshot of a chunk: of the entities at home in the regions named, all were sent.
 type ChunkSnapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Chunk         uint64                 `protobuf:"varint,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	Homes         []uint32               `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Chunk uint64                 `protobuf:"varint,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Homes []uint32               `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	// Regions of which only what lies there was sent: something else may yet come back to them.
+	Grounds       []uint32 `protobuf:"varint,3,rep,packed,name=grounds,proto3" json:"grounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -751,6 +753,13 @@ func (x *ChunkSnapshot) GetChunk() uint64 {
 func (x *ChunkSnapshot) GetHomes() []uint32 {
 	if x != nil {
 		return x.Homes
+	}
+	return nil
+}
+
+func (x *ChunkSnapshot) GetGrounds() []uint32 {
+	if x != nil {
+		return x.Grounds
 	}
 	return nil
 }
@@ -4238,10 +4247,11 @@ const file_link_proto_rawDesc = "" +
 	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12A\n" +
 	"\tsnapshots\x18\x04 \x03(\v2#.spatialcells.wire.v1.ChunkSnapshotR\tsnapshots\x12\x1c\n" +
 	"\theartbeat\x18\x05 \x01(\bR\theartbeat\x12\x14\n" +
-	"\x05again\x18\x06 \x03(\x04R\x05again\";\n" +
+	"\x05again\x18\x06 \x03(\x04R\x05again\"U\n" +
 	"\rChunkSnapshot\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\x04R\x05chunk\x12\x14\n" +
-	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xf7\x03\n" +
+	"\x05homes\x18\x02 \x03(\rR\x05homes\x12\x18\n" +
+	"\agrounds\x18\x03 \x03(\rR\agrounds\"\xf7\x03\n" +
 	"\vEntityFrame\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.EntityFrame.KindR\x04kind\x121\n" +

@@ -470,3 +470,21 @@ func TestAnAccountThatItsEntityHasNoMoreIsForgotten(t *testing.T) {
 		t.Errorf("accounts %v have an entity here", w.accounts)
 	}
 }
+
+// What lies somewhere is brought by nobody: it goes although something else may yet come back to its region.
+func TestOnlyWhatLiesThereGoesWhileTheRestIsOpen(t *testing.T) {
+	w := newWorld()
+	item := Frame{Entity: 7, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Home: 5, Fixed: true, Components: position(1)}
+	master := Frame{Entity: 8, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Home: 5, Components: position(2)}
+	w.deliver(t, step{"a", item}, step{"a", master})
+	w.dead["a"] = true
+	w.BeginSnapshot(1, "b")
+	w.EndGround(1, "b", []uint32{4})
+	if w.Get(7) == nil {
+		t.Error("it is in a region that was not told of")
+	}
+	w.EndGround(1, "b", []uint32{5})
+	if w.Get(7) != nil || w.Get(8) == nil {
+		t.Errorf("the item is here: %v, the master: %v", w.Get(7) != nil, w.Get(8) != nil)
+	}
+}

@@ -205,14 +205,16 @@ func (e *Engine) readSnapshotMark(from string, b []byte) error {
 	if err := e.checkKey(m.Chunk); err != nil {
 		return err
 	}
-	var homes []uint32
+	var homes, grounds []uint32
 	var buf [4]torus.RegionPos
 	for _, at := range partition.AppendRegionsTouched(buf[:0], e.grid, e.grid.ChunkFromKey(m.Chunk), partition.Hysteresis) {
 		if home := uint32(e.grid.RegionIndex(at)); slices.Contains(m.Homes, home) {
 			homes = append(homes, home)
+		} else if slices.Contains(m.Grounds, home) {
+			grounds = append(grounds, home)
 		}
 	}
-	e.gate.snapshotDone(from, m.Chunk, homes)
+	e.gate.snapshotDone(from, m.Chunk, homes, grounds)
 	return nil
 }
 

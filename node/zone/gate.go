@@ -242,8 +242,9 @@ func (g *gate) peerDead(session string) {
 	}
 }
 
-func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
+func (g *gate) snapshotDone(from string, chunk uint64, homes, grounds []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
+	g.replicas.EndGround(chunk, from, grounds)
 	g.replicas.EndSnapshot(chunk, from, homes)
 	if _, found := slices.BinarySearch(g.holders[chunk], from); found {
 		g.unready(from, chunk)

@@ -319,7 +319,8 @@ func (s *sim) sendBurst(p *peer, chunk uint64) (sent int) {
 		s.scratch = f.Append(s.scratch[:0])
 		s.addFrame(p, s.scratch)
 	})
-	mark, err := proto.Marshal(&wire.ChunkSnapshot{Chunk: chunk, Homes: s.homesOf(chunk)})
+	homes, grounds := s.homesOf(chunk)
+	mark, err := proto.Marshal(&wire.ChunkSnapshot{Chunk: chunk, Homes: homes, Grounds: grounds})
 	if err != nil {
 		panic("zone: encoding a snapshot mark: " + err.Error())
 	}
@@ -346,21 +347,21 @@ func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
 	s.addFrame(p, s.scratch2)
 }
 
-// homesOf are the regions held here whose entities may be indexed in a chunk, but for those that something may yet come back
-// to: observers keep what they have of these, and ask again later.
-func (s *sim) homesOf(chunk uint64) []uint32 {
-	var homes []uint32
+// homesOf are the regions held here whose entities may be indexed in a chunk. Of those that something may yet come back to only the
+// ground is told: observers keep what else they have of these, and ask again later.
+func (s *sim) homesOf(chunk uint64) (homes, grounds []uint32) {
 	for _, at := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
 		i := s.grid.RegionIndex(at)
 		switch r := s.regions[i]; {
 		case r == nil:
 		case s.unsure(i):
 			r.hedged = true
+			grounds = append(grounds, uint32(i))
 		default:
 			homes = append(homes, uint32(i))
 		}
 	}
-	return homes
+	return homes, grounds
 }
 
 func wireEpoch(e ecs.Epoch) *wire.Epoch {
