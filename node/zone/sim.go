@@ -246,6 +246,9 @@ func (s *sim) adopt(id ecs.EntityID, epoch ecs.Epoch, home torus.RegionPos, rese
 		s.byAccount[acc.ID] = id
 	}
 	s.expectAnswers(id)
+	if s.commands.queues.Has(id) {
+		s.commands.come = append(s.commands.come, id)
+	}
 	if hd := s.contents.Get(id); hd != nil {
 		s.show(id, hd)
 	}
