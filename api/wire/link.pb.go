@@ -704,9 +704,11 @@ func (x *ReplicationBatch) GetAgain() []uint64 {
 
 // ChunkSnapshot closes the snapshot of a chunk: of the entities at home in the regions named, all were sent.
 type ChunkSnapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Chunk         uint64                 `protobuf:"varint,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	Homes         []uint32               `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Chunk uint64                 `protobuf:"varint,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Homes []uint32               `protobuf:"varint,2,rep,packed,name=homes,proto3" json:"homes,omitempty"`
+	// Regions of which only what lies there was sent: something else may yet come back to them.
+	Grounds       []uint32 `protobuf:"varint,3,rep,packed,name=grounds,proto3" json:"grounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -751,6 +753,13 @@ func (x *ChunkSnapshot) GetChunk() uint64 {
 func (x *ChunkSnapshot) GetHomes() []uint32 {
 	if x != nil {
 		return x.Homes
+	}
+	return nil
+}
+
+func (x *ChunkSnapshot) GetGrounds() []uint32 {
+	if x != nil {
+		return x.Grounds
 	}
 	return nil
 }
@@ -1325,7 +1334,14 @@ type MovePart struct {
 	// Entities of earlier parts that are not in the region any more.
 	Left []uint64 `protobuf:"fixed64,5,rep,packed,name=left,proto3" json:"left,omitempty"`
 	// The last part: the region is frozen, and this is all of it.
-	Cut           *MoveCut `protobuf:"bytes,6,opt,name=cut,proto3" json:"cut,omitempty"`
+	Cut *MoveCut `protobuf:"bytes,6,opt,name=cut,proto3" json:"cut,omitempty"`
+	// What of the frozen region is not an entity of its own, in the parts before the last.
+	// What lies on the ground is shown by these; the store says what is true of it.
+	Ground []*MovedItem `protobuf:"bytes,7,rep,name=ground,proto3" json:"ground,omitempty"`
+	// Who observes which chunks of the region and around it.
+	Observers []*MovedObserver `protobuf:"bytes,8,rep,name=observers,proto3" json:"observers,omitempty"`
+	// Results that the ground remembers for who asks again.
+	Results       []*MovedResult `protobuf:"bytes,9,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1402,6 +1418,27 @@ func (x *MovePart) GetCut() *MoveCut {
 	return nil
 }
 
+func (x *MovePart) GetGround() []*MovedItem {
+	if x != nil {
+		return x.Ground
+	}
+	return nil
+}
+
+func (x *MovePart) GetObservers() []*MovedObserver {
+	if x != nil {
+		return x.Observers
+	}
+	return nil
+}
+
+func (x *MovePart) GetResults() []*MovedResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 // MovedEntity is an entity of a region that moves.
 type MovedEntity struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1474,17 +1511,11 @@ func (x *MovedEntity) GetJump() *Position {
 	return nil
 }
 
-// MoveCut is what of a frozen region is not an entity of its own.
+// MoveCut closes a stage.
 type MoveCut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many entities the stage has to have.
-	Entities uint32 `protobuf:"varint,1,opt,name=entities,proto3" json:"entities,omitempty"`
-	// What lies on the ground is shown by these; the store says what is true of it.
-	Ground []*MovedItem `protobuf:"bytes,2,rep,name=ground,proto3" json:"ground,omitempty"`
-	// Who observes which chunks of the region and around it.
-	Observers []*MovedObserver `protobuf:"bytes,3,rep,name=observers,proto3" json:"observers,omitempty"`
-	// Results that the ground remembers for who asks again.
-	Results       []*MovedResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
+	Entities      uint32 `protobuf:"varint,1,opt,name=entities,proto3" json:"entities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1524,27 +1555,6 @@ func (x *MoveCut) GetEntities() uint32 {
 		return x.Entities
 	}
 	return 0
-}
-
-func (x *MoveCut) GetGround() []*MovedItem {
-	if x != nil {
-		return x.Ground
-	}
-	return nil
-}
-
-func (x *MoveCut) GetObservers() []*MovedObserver {
-	if x != nil {
-		return x.Observers
-	}
-	return nil
-}
-
-func (x *MoveCut) GetResults() []*MovedResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
 }
 
 type MovedItem struct {
@@ -4237,10 +4247,11 @@ const file_link_proto_rawDesc = "" +
 	"\x06frames\x18\x03 \x03(\v2!.spatialcells.wire.v1.EntityFrameR\x06frames\x12A\n" +
 	"\tsnapshots\x18\x04 \x03(\v2#.spatialcells.wire.v1.ChunkSnapshotR\tsnapshots\x12\x1c\n" +
 	"\theartbeat\x18\x05 \x01(\bR\theartbeat\x12\x14\n" +
-	"\x05again\x18\x06 \x03(\x04R\x05again\";\n" +
+	"\x05again\x18\x06 \x03(\x04R\x05again\"U\n" +
 	"\rChunkSnapshot\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\x04R\x05chunk\x12\x14\n" +
-	"\x05homes\x18\x02 \x03(\rR\x05homes\"\xf7\x03\n" +
+	"\x05homes\x18\x02 \x03(\rR\x05homes\x12\x18\n" +
+	"\agrounds\x18\x03 \x03(\rR\agrounds\"\xf7\x03\n" +
 	"\vEntityFrame\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12:\n" +
 	"\x04kind\x18\x02 \x01(\x0e2&.spatialcells.wire.v1.EntityFrame.KindR\x04kind\x121\n" +
@@ -4292,26 +4303,26 @@ const file_link_proto_rawDesc = "" +
 	"\vMovePrepare\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
 	"\fregion_epoch\x18\x02 \x01(\x04R\vregionEpoch\x12\x14\n" +
-	"\x05stage\x18\x03 \x01(\tR\x05stage\"\xd4\x01\n" +
+	"\x05stage\x18\x03 \x01(\tR\x05stage\"\x8d\x03\n" +
 	"\bMovePart\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\rR\x06number\x12=\n" +
 	"\bentities\x18\x04 \x03(\v2!.spatialcells.wire.v1.MovedEntityR\bentities\x12\x12\n" +
 	"\x04left\x18\x05 \x03(\x06R\x04left\x12/\n" +
-	"\x03cut\x18\x06 \x01(\v2\x1d.spatialcells.wire.v1.MoveCutR\x03cut\"\xd1\x01\n" +
+	"\x03cut\x18\x06 \x01(\v2\x1d.spatialcells.wire.v1.MoveCutR\x03cut\x127\n" +
+	"\x06ground\x18\a \x03(\v2\x1f.spatialcells.wire.v1.MovedItemR\x06ground\x12A\n" +
+	"\tobservers\x18\b \x03(\v2#.spatialcells.wire.v1.MovedObserverR\tobservers\x12;\n" +
+	"\aresults\x18\t \x03(\v2!.spatialcells.wire.v1.MovedResultR\aresults\"\xd1\x01\n" +
 	"\vMovedEntity\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x121\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\x12C\n" +
 	"\n" +
 	"components\x18\x03 \x03(\v2#.spatialcells.wire.v1.ComponentBlobR\n" +
 	"components\x122\n" +
-	"\x04jump\x18\x04 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x04jump\"\xde\x01\n" +
+	"\x04jump\x18\x04 \x01(\v2\x1e.spatialcells.wire.v1.PositionR\x04jump\"%\n" +
 	"\aMoveCut\x12\x1a\n" +
-	"\bentities\x18\x01 \x01(\rR\bentities\x127\n" +
-	"\x06ground\x18\x02 \x03(\v2\x1f.spatialcells.wire.v1.MovedItemR\x06ground\x12A\n" +
-	"\tobservers\x18\x03 \x03(\v2#.spatialcells.wire.v1.MovedObserverR\tobservers\x12;\n" +
-	"\aresults\x18\x04 \x03(\v2!.spatialcells.wire.v1.MovedResultR\aresults\"\x83\x01\n" +
+	"\bentities\x18\x01 \x01(\rR\bentities\"\x83\x01\n" +
 	"\tMovedItem\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12.\n" +
 	"\x04item\x18\x02 \x01(\v2\x1a.spatialcells.wire.v1.ItemR\x04item\x12.\n" +
@@ -4655,12 +4666,12 @@ var file_link_proto_depIdxs = []int32{
 	21, // 24: spatialcells.wire.v1.PeerMessage.move_drop:type_name -> spatialcells.wire.v1.MoveDrop
 	15, // 25: spatialcells.wire.v1.MovePart.entities:type_name -> spatialcells.wire.v1.MovedEntity
 	16, // 26: spatialcells.wire.v1.MovePart.cut:type_name -> spatialcells.wire.v1.MoveCut
-	8,  // 27: spatialcells.wire.v1.MovedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
-	34, // 28: spatialcells.wire.v1.MovedEntity.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	55, // 29: spatialcells.wire.v1.MovedEntity.jump:type_name -> spatialcells.wire.v1.Position
-	17, // 30: spatialcells.wire.v1.MoveCut.ground:type_name -> spatialcells.wire.v1.MovedItem
-	18, // 31: spatialcells.wire.v1.MoveCut.observers:type_name -> spatialcells.wire.v1.MovedObserver
-	19, // 32: spatialcells.wire.v1.MoveCut.results:type_name -> spatialcells.wire.v1.MovedResult
+	17, // 27: spatialcells.wire.v1.MovePart.ground:type_name -> spatialcells.wire.v1.MovedItem
+	18, // 28: spatialcells.wire.v1.MovePart.observers:type_name -> spatialcells.wire.v1.MovedObserver
+	19, // 29: spatialcells.wire.v1.MovePart.results:type_name -> spatialcells.wire.v1.MovedResult
+	8,  // 30: spatialcells.wire.v1.MovedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	34, // 31: spatialcells.wire.v1.MovedEntity.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	55, // 32: spatialcells.wire.v1.MovedEntity.jump:type_name -> spatialcells.wire.v1.Position
 	56, // 33: spatialcells.wire.v1.MovedItem.item:type_name -> spatialcells.wire.v1.Item
 	55, // 34: spatialcells.wire.v1.MovedItem.at:type_name -> spatialcells.wire.v1.Position
 	24, // 35: spatialcells.wire.v1.MovedResult.number:type_name -> spatialcells.wire.v1.CommandNumber

@@ -62,7 +62,7 @@ func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 		r := s.replicas[id]
 		switch {
 		case !slices.Contains(homes, r.Home) || r.missing:
-		case r.fixed && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner)):
+		case s.unconfirmed(r, owner):
 			s.observe(Swept, id)
 			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
 		case r.Owner != owner && !s.dead(r.Owner): // one of them is late
@@ -72,6 +72,21 @@ func (s *Store) EndSnapshot(chunk uint64, owner string, homes []uint32) {
 			s.missing[owner] = append(s.missing[owner], id)
 		}
 	}
+}
+
+// EndGround is EndSnapshot for what never moves, at home in regions of which the owner leaves the rest open: nobody brings that.
+func (s *Store) EndGround(chunk uint64, owner string, homes []uint32) {
+	for _, id := range slices.Clone(s.residents.In(chunk)) {
+		if r := s.replicas[id]; slices.Contains(homes, r.Home) && s.unconfirmed(r, owner) {
+			s.observe(Swept, id)
+			s.Remove(r, wire.VanishReason_VANISH_REASON_GONE)
+		}
+	}
+}
+
+// unconfirmed reports whether a replica that never moves is one that the owner would have told of.
+func (s *Store) unconfirmed(r *Replica, owner string) bool {
+	return r.fixed && (r.Owner == owner && r.stale || r.Owner != owner && s.dead(r.Owner))
 }
 
 func (s *Store) answered(chunk uint64, owner string) {

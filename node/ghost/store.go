@@ -251,6 +251,9 @@ func (s *Store) applyOwner(r *Replica, f *Frame) {
 	if f.Home != r.Home && !r.New {
 		r.before, r.signedOff = r.Home, s.tick
 	}
+	if r.Account != f.Account {
+		s.disown(r)
+	}
 	r.Epoch, r.Home, r.Account, r.fixed, r.stale, r.missing = f.Epoch, f.Home, f.Account, f.Fixed, false, false
 	if r.Account != 0 {
 		s.accounts[r.Account] = r.Entity
@@ -386,18 +389,23 @@ func (s *Store) Remove(r *Replica, reason wire.VanishReason) {
 	}
 	s.bury(r)
 	delete(s.replicas, r.Entity)
-	if s.accounts[r.Account] == r.Entity {
-		delete(s.accounts, r.Account)
-	}
+	s.disown(r)
 	s.residents.Remove(r.Entity)
 	s.vanished = append(s.vanished, Vanished{r.Entity, chunk, r.Account, reason, s.Jumped(r)})
 	s.release(r)
 }
 
+// disown forgets that a replica is its account's own entity.
+func (s *Store) disown(r *Replica) {
+	if s.accounts[r.Account] == r.Entity {
+		delete(s.accounts, r.Account)
+	}
+}
+
 // DropAccount takes out the own entity of an account that is no longer here, unless somebody observes its chunk.
 func (s *Store) DropAccount(account uint64) {
-	if id, known := s.accounts[account]; known {
-		s.Drop(s.replicas[id].Chunk)
+	if r := s.replicas[s.accounts[account]]; r != nil {
+		s.Drop(r.Chunk)
 	}
 }
 

@@ -486,3 +486,34 @@ func TestWhatCameLateIsMarkedUntilItIsCorrected(t *testing.T) {
 		t.Error("the next one is marked, too")
 	}
 }
+
+func TestAnAccountThatItsEntityHasNoMoreIsForgotten(t *testing.T) {
+	w := newWorld()
+	f := Frame{Entity: 9, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Account: 3, Components: position(1)}
+	w.deliver(t, step{"a", f})
+	f.Account = 0
+	w.deliver(t, step{"a", f})
+	w.deliver(t, step{"a", Frame{Entity: 9, Kind: wire.EntityFrame_KIND_GONE, Chunk: 1}})
+	w.DropAccount(3)
+	if len(w.accounts) > 0 {
+		t.Errorf("accounts %v have an entity here", w.accounts)
+	}
+}
+
+// What lies somewhere is brought by nobody: it goes although something else may yet come back to its region.
+func TestOnlyWhatLiesThereGoesWhileTheRestIsOpen(t *testing.T) {
+	w := newWorld()
+	item := Frame{Entity: 7, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Home: 5, Fixed: true, Components: position(1)}
+	master := Frame{Entity: 8, Kind: wire.EntityFrame_KIND_SNAPSHOT, Chunk: 1, Home: 5, Components: position(2)}
+	w.deliver(t, step{"a", item}, step{"a", master})
+	w.dead["a"] = true
+	w.BeginSnapshot(1, "b")
+	w.EndGround(1, "b", []uint32{4})
+	if w.Get(7) == nil {
+		t.Error("it is in a region that was not told of")
+	}
+	w.EndGround(1, "b", []uint32{5})
+	if w.Get(7) != nil || w.Get(8) == nil {
+		t.Errorf("the item is here: %v, the master: %v", w.Get(7) != nil, w.Get(8) != nil)
+	}
+}

@@ -12,6 +12,8 @@ const (
 	// BurnTicks is how long a refused epoch is remembered: the source gives up on an epoch when it hears of the refusal,
 	// and a reliable message that was not delivered within a minute belongs to a dead session.
 	BurnTicks = 1200
+	// MaxRemembered bounds what is remembered when another refusal comes. Tombstones are of entities that this node had.
+	MaxRemembered = 1 << 18
 )
 
 // Verdict is the target's answer to an offer.
@@ -68,16 +70,20 @@ func (k *Known) Bury(tick int64, id ecs.EntityID, t Tombstone) {
 	}
 }
 
-// Burn remembers that an epoch of the entity was refused: it is never taken.
-func (k *Known) Burn(tick int64, id ecs.EntityID, epoch ecs.Epoch) {
+// Burn remembers that an epoch of the entity is refused: it is never taken. False: too much is remembered, so it may not be refused now.
+func (k *Known) Burn(tick int64, id ecs.EntityID, epoch ecs.Epoch) bool {
 	if k.burned == nil {
 		k.burned = map[ecs.EntityID]remembered[ecs.Epoch]{}
 	}
 	if old, ok := k.burned[id]; ok && epoch.Less(old.value) {
-		return
+		return true
+	}
+	if len(k.queue) >= MaxRemembered {
+		return false
 	}
 	k.burned[id] = remembered[ecs.Epoch]{epoch, tick + BurnTicks}
 	k.remember(due{id, tick + BurnTicks, Nowhere})
+	return true
 }
 
 func (k *Known) remember(d due) {

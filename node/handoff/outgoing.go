@@ -15,6 +15,11 @@ const (
 	// HeirTicks is after how long an offer is repeated to the heir of a dead target, which says nothing until it is ready:
 	// half a second, because observers wait for a second before what nobody has vanishes.
 	HeirTicks = 10
+	// PatientTicks is the longest pause between two repeats to a target that lives and has accepted: 8 s. It says Durable by
+	// itself when the store has the entity.
+	PatientTicks = 160
+	// OffersPerTick bounds the repeats of a tick, each of which is a whole entity.
+	OffersPerTick = 64
 	// BackOffTicks is how long a refused entity waits before it is offered again: 1 s.
 	BackOffTicks = 20
 )
@@ -41,6 +46,7 @@ type Outgoing struct {
 	AcceptedAt time.Duration
 	FrozenTick int64
 	next       int64
+	pause      int64 // before that
 }
 
 // Orphaned reports whether somebody else may have had the entity and lost it since, so that the snapshot may be all there
@@ -67,6 +73,8 @@ func (o *Outgoing) Released(tick int64) { o.Target, o.PassedOn, o.next = "", tru
 // Book holds the entities on their way out, by id. The zero value is ready for use.
 type Book struct {
 	list []*Outgoing // sorted by entity
+	// turn is the entity from which on Due looks first.
+	turn ecs.EntityID
 }
 
 // Get returns the entry of an entity or nil.
@@ -95,26 +103,52 @@ func (b *Book) End(id ecs.EntityID) {
 	}
 }
 
+// Peers is what Due asks about sessions.
+type Peers interface {
+	// Alive reports whether a session is not known to be dead, Linked whether what is sent to it goes out.
+	Alive(session string) bool
+	Linked(session string) bool
+	// Holder is who holds a region now, "" nobody.
+	Holder(region int) string
+}
+
 // Due calls offer for every entry whose offer must be sent (again): its target changed, or did not answer in time. Who was asked
-// answers as long as it lives, also if it has given the region away: it may have handed the entity on. holder says who holds a region
-// now, "" nobody; offer is told who was asked before.
-func (b *Book) Due(tick int64, alive func(session string) bool, holder func(region int) string, offer func(o *Outgoing, before string)) {
-	for _, o := range b.list {
+// answers as long as it lives, also if it has given the region away: it may have handed the entity on. Who is not linked is asked when
+// it is, and if more is due than one tick may repeat, the next goes on where this one ended. offer is told who was asked before.
+func (b *Book) Due(tick int64, peers Peers, offer func(o *Outgoing, before string)) {
+	first, _ := b.find(b.turn)
+	budget := OffersPerTick
+	for i := range b.list {
+		o := b.list[(first+i)%len(b.list)]
 		to := o.Target
-		if to == "" || !alive(to) {
-			to = holder(o.Region)
+		if to == "" || !peers.Alive(to) {
+			to = peers.Holder(o.Region)
 		}
-		if to == "" || to == o.Target && tick < o.next {
+		if to == "" || to == o.Target && tick < o.next || !peers.Linked(to) {
 			continue
 		}
-		before := o.Target
-		o.PassedOn = o.PassedOn || to != before
-		o.Target, o.next = to, tick+RepeatTicks
-		if o.PassedOn {
-			o.next = tick + HeirTicks
+		if budget--; budget < 0 {
+			b.turn = o.Entity
+			return
 		}
+		before := o.Target
+		o.repeat(tick, to)
 		offer(o, before)
 	}
+}
+
+// repeat notes that an entity is offered to a session, and when it is the next time.
+func (o *Outgoing) repeat(tick int64, to string) {
+	o.PassedOn = o.PassedOn || to != o.Target
+	switch {
+	case o.PassedOn:
+		o.pause = HeirTicks
+	case o.Accepted:
+		o.pause = min(max(2*o.pause, RepeatTicks), PatientTicks)
+	default:
+		o.pause = RepeatTicks
+	}
+	o.Target, o.next = to, tick+o.pause
 }
 
 // All returns the entries, by entity. It may not be written.

@@ -162,6 +162,9 @@ func (p *peer) takeAck(number uint64) error {
 		return refuse(ReasonMalformed, "acknowledged %d, which was not sent", number)
 	}
 	p.hear()
+	if p.out.refused && p.out.room() {
+		return errAnew
+	}
 	return nil
 }
 

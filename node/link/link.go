@@ -270,6 +270,9 @@ func (l *Link) SendReliable(session string, message []byte) error {
 	if err != nil {
 		l.metrics.notQueued.WithLabelValues(queueError(err)).Inc()
 	}
+	if errors.Is(err, ErrTooLarge) {
+		l.logOnce("too large", session, "a reliable message is too large and can never be sent", "peer", session, "bytes", len(message))
+	}
 	return err
 }
 

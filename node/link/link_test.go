@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,40 @@ func TestAPeerThatAcknowledgesNothingFillsTheReliableQueue(t *testing.T) {
 	}
 	if n := a.metric("spatialcells_link_reliable_not_queued_total", "full"); n != 2 {
 		t.Errorf("refused at the sender: %v", n)
+	}
+}
+
+// What was refused is lost: both sides have to begin anew, but not before what they say then has room.
+func TestALinkThatRefusedAMessageBeginsAnewWhenThereIsRoom(t *testing.T) {
+	a := start(t, "a#1", func(c *Config) { c.Limits.ReliableCount = 4 })
+	b := start(t, "b#1")
+	acquaint(a, b)
+	a.awaitUp("b#1", 1)
+	b.awaitUp("a#1", 1)
+	a.deadline.Store(0) // a may write nothing
+	var want []string
+	for n := range 4 {
+		want = append(want, strconv.Itoa(n))
+		if err := a.SendReliable("b#1", []byte(want[n])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.SendReliable("b#1", []byte("lost")); !errors.Is(err, ErrFull) {
+		t.Fatalf("a fifth message: %v", err)
+	}
+	if n := a.count("down b#1"); n > 0 {
+		t.Error("given up while the queue is full")
+	}
+	a.deadline.Store(int64(time.Hour))
+	a.awaitUp("b#1", 2)
+	b.awaitUp("a#1", 2)
+	eventually(t, "all that was taken is there once", func() bool { return slices.Equal(b.reliableFrom("a#1"), want) })
+	if err := a.SendReliable("b#1", []byte("after")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it goes on", func() bool { return len(b.reliableFrom("a#1")) == 5 })
+	if n := a.count("up b#1"); n != 2 {
+		t.Errorf("up %d times: it begins anew without end", n)
 	}
 }
 

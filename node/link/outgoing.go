@@ -7,7 +7,8 @@ import (
 
 // Errors of SendReliable.
 var (
-	// ErrFull: the peer has not acknowledged enough; ask again later.
+	// ErrFull: the peer has not acknowledged enough. The connection is given up as soon as there is room, and PeerUp follows: what
+	// was refused is to be made up for then.
 	ErrFull = errors.New("the reliable queue to this peer is full")
 	// ErrDead: the session is dead, or was never among the live ones.
 	ErrDead = errors.New("no such live session")
@@ -15,6 +16,8 @@ var (
 	ErrTooLarge = errors.New("the reliable message is too large")
 	// ErrClosed: the Link is closed.
 	ErrClosed = errors.New("the link is closed")
+
+	errAnew = errors.New("reliable messages did not fit the queue, link given up to start anew")
 )
 
 // pingWindow is how many pings may be unanswered and still be measured when their pong comes.
@@ -39,6 +42,9 @@ type outgoing struct {
 	reliableDone  int
 	acked         uint64
 	next          int
+	// refused: a message did not fit and is lost. When there is room again the connection is given up, so that both sides begin
+	// anew; while the queue is full, that would only fill it further.
+	refused bool
 	// framed is the highest number that was framed completely, in any connection.
 	framed uint64
 
@@ -57,6 +63,9 @@ func (o *outgoing) start(received uint64) (uint64, error) {
 			received, o.acked, o.framed)
 	}
 	o.ack(received)
+	if o.room() {
+		o.refused = false // what was lost is made up for from here on
+	}
 	o.next, o.reliableDone = 0, 0
 	o.pongDue, o.pongSeen = false, o.ping
 	o.up = true
@@ -85,11 +94,17 @@ func (o *outgoing) pushReliable(message []byte) error {
 		return ErrTooLarge
 	}
 	if o.reliableBytes+len(message) > o.limits.ReliableQueue || len(o.reliable) >= o.limits.ReliableCount {
+		o.refused = true
 		return ErrFull
 	}
 	o.reliable = append(o.reliable, message)
 	o.reliableBytes += len(message)
 	return nil
+}
+
+// room reports whether half of the reliable queue is free.
+func (o *outgoing) room() bool {
+	return 2*o.reliableBytes <= o.limits.ReliableQueue && 2*len(o.reliable) <= o.limits.ReliableCount
 }
 
 // ack drops what the peer has; it reports false for a message that was not sent in this connection.

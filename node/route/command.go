@@ -155,6 +155,17 @@ func (q *CommandQueue) Has(target uint64, number Number) bool {
 	return t != nil && slices.ContainsFunc(t.open, func(c Command) bool { return c.Number == number })
 }
 
+// Withdraw forgets the open commands whose order is over.
+func (q *CommandQueue) Withdraw(over func(order []byte) bool) (withdrawn int) {
+	for i := range q.targets {
+		t := &q.targets[i]
+		before := len(t.open)
+		t.open = slices.DeleteFunc(t.open, func(c Command) bool { return over(c.Order) })
+		withdrawn += before - len(t.open)
+	}
+	return withdrawn
+}
+
 // Drop gives up all that is open to a target and returns how many commands that were.
 func (q *CommandQueue) Drop(target uint64) (dropped int) {
 	q.targets = slices.DeleteFunc(q.targets, func(t Target) bool {

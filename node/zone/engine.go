@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spatialcells/spatialcells/api/wire"
+	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/partition"
 	"github.com/spatialcells/spatialcells/node/torus"
 )
@@ -50,6 +51,7 @@ type Engine struct {
 
 	peers map[string]*peer
 	order []string // sessions of peers, sorted; self is among them
+	past  past     // sessions that are no peers any more
 
 	sim  *sim
 	gate *gate
@@ -60,6 +62,7 @@ type Engine struct {
 	nextID  uint64
 	stats   Stats
 	notes   []string
+	unfit   map[ecs.EntityID]bool // records that are refused, each noted once
 
 	stopping bool
 	renewal  time.Duration // how long the last one took
@@ -71,7 +74,6 @@ type Engine struct {
 type peer struct {
 	session string
 	up      bool
-	dead    bool
 	heard   int64  // tick of its last batch
 	batches int    // that came in that tick
 	batch   []byte // this tick's ReplicationBatch so far
@@ -87,7 +89,7 @@ type pendingStore struct {
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, grid: cfg.Grid, self: cfg.Session,
-		peers: map[string]*peer{}, pending: map[uint64]pendingStore{}, out: &Outbox{},
+		peers: map[string]*peer{}, past: past{}, pending: map[uint64]pendingStore{}, unfit: map[ecs.EntityID]bool{}, out: &Outbox{},
 	}
 	var err error
 	if e.table, err = partition.NewTable(cfg.Grid, nil); err != nil {
@@ -206,7 +208,7 @@ func (e *Engine) setTable(t *partition.Table) {
 	e.gate.tableChanged(before)
 }
 
-// peer returns the entry of a session, making it if needed.
+// peer returns the entry of a session that is alive, making it if needed.
 func (e *Engine) peer(session string) *peer {
 	p := e.peers[session]
 	if p == nil {
@@ -219,6 +221,9 @@ func (e *Engine) peer(session string) *peer {
 }
 
 func (e *Engine) peerEvent(ev PeerEvent) {
+	if !e.alive(ev.Session) {
+		return
+	}
 	p := e.peer(ev.Session)
 	switch ev.Kind {
 	case PeerUp:
@@ -229,17 +234,29 @@ func (e *Engine) peerEvent(ev PeerEvent) {
 		p.up = false
 		e.sim.peerDown(ev.Session)
 	case PeerDead:
-		p.up, p.dead = false, true
+		e.bury(ev.Session)
 		e.sim.peerDown(ev.Session)
 		e.sim.peerDead(ev.Session)
 		e.gate.peerDead(ev.Session)
 	}
 }
 
+// bury forgets a session, but that it is over.
+func (e *Engine) bury(session string) {
+	e.past.add(session)
+	delete(e.peers, session)
+	if i, found := slices.BinarySearch(e.order, session); found {
+		e.order = slices.Delete(e.order, i, i+1)
+	}
+}
+
 // alive reports whether a session may still act: it is not known to be dead.
-func (e *Engine) alive(session string) bool {
+func (e *Engine) alive(session string) bool { return e.peers[session] != nil || !e.past.has(session) }
+
+// linked reports whether there is a link to a session.
+func (e *Engine) linked(session string) bool {
 	p := e.peers[session]
-	return p == nil || !p.dead
+	return p != nil && p.up
 }
 
 // answers reports whether a session spoke within the last second.
@@ -274,7 +291,9 @@ func (e *Engine) storeAnswered(a *StoreAnswer) {
 	}
 	e.awaySince = 0
 	delete(e.pending, a.ID)
-	p.done(*a)
+	answer := *a
+	e.fit(p.request.Op, &answer)
+	p.done(answer)
 }
 
 // retryStore repeats what the store could not answer, in the order it was asked.

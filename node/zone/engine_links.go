@@ -10,6 +10,8 @@ import (
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ghost"
+	"github.com/spatialcells/spatialcells/node/partition"
+	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // The engine's end of the links: what goes out on both streams of each peer, and what comes in.
@@ -104,12 +106,11 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 }
 
 func (e *Engine) readReplication(b PeerBytes) {
-	p := e.peer(b.Session)
-	if p.dead {
+	if !e.alive(b.Session) {
 		e.stats.FromDead++
 		return
 	}
-	e.heardOf(p)
+	e.heardOf(e.peer(b.Session))
 	arrived := e.tick
 	if b.At > 0 && b.At < e.boot { // what waited for this step is as old as its wait
 		arrived -= int64((e.boot - b.At) / TickDuration)
@@ -118,11 +119,17 @@ func (e *Engine) readReplication(b PeerBytes) {
 	err := ghost.EachField(b.Bytes, func(num protowire.Number, v uint64, body []byte) error {
 		switch num {
 		case batchSubscribe:
-			return e.eachKey(v, body, func(chunk uint64) { e.sim.subscribe(b.Session, chunk) })
+			return e.eachKey(v, body, func(chunk uint64) error { return e.sim.subscribe(b.Session, chunk) })
 		case batchUnsubscribe:
-			return e.eachKey(v, body, func(chunk uint64) { e.sim.unsubscribe(b.Session, chunk) })
+			return e.eachKey(v, body, func(chunk uint64) error {
+				e.sim.unsubscribe(b.Session, chunk)
+				return nil
+			})
 		case batchAgain:
-			return e.eachKey(v, body, func(chunk uint64) { e.gate.askAgain(b.Session, chunk) })
+			return e.eachKey(v, body, func(chunk uint64) error {
+				e.gate.askAgain(b.Session, chunk)
+				return nil
+			})
 		case batchFrames:
 			if err := frame.Decode(body); err != nil {
 				return err
@@ -130,7 +137,7 @@ func (e *Engine) readReplication(b PeerBytes) {
 			if frame.Home >= uint32(e.grid.Regions()) || frame.Entity == 0 {
 				return fmt.Errorf("a frame of entity %d at home in region %d", frame.Entity, frame.Home)
 			}
-			if err := e.oneKey(frame.Chunk, func(uint64) {}); err != nil {
+			if err := e.checkKey(frame.Chunk); err != nil {
 				return err
 			}
 			e.stats.FramesIn++
@@ -158,7 +165,7 @@ func (e *Engine) heardOf(p *peer) {
 }
 
 // eachKey reads a repeated chunk key, packed or not; keys beyond the world are malformed.
-func (e *Engine) eachKey(v uint64, packed []byte, fn func(chunk uint64)) error {
+func (e *Engine) eachKey(v uint64, packed []byte, fn func(chunk uint64) error) error {
 	if packed == nil {
 		return e.oneKey(v, fn)
 	}
@@ -175,23 +182,39 @@ func (e *Engine) eachKey(v uint64, packed []byte, fn func(chunk uint64)) error {
 	return nil
 }
 
-func (e *Engine) oneKey(v uint64, fn func(uint64)) error {
+func (e *Engine) oneKey(v uint64, fn func(uint64) error) error {
+	if err := e.checkKey(v); err != nil {
+		return err
+	}
+	return fn(v)
+}
+
+func (e *Engine) checkKey(v uint64) error {
 	if v >= uint64(e.grid.ChunksX())*uint64(e.grid.ChunksY()) {
 		return fmt.Errorf("chunk %d is beyond the world", v)
 	}
-	fn(v)
 	return nil
 }
 
+// readSnapshotMark takes the end of a snapshot. It covers only regions that may have something in the chunk.
 func (e *Engine) readSnapshotMark(from string, b []byte) error {
 	var m wire.ChunkSnapshot
 	if err := proto.Unmarshal(b, &m); err != nil {
 		return err
 	}
-	if err := e.oneKey(m.Chunk, func(uint64) {}); err != nil {
+	if err := e.checkKey(m.Chunk); err != nil {
 		return err
 	}
-	e.gate.snapshotDone(from, m.Chunk, m.Homes)
+	var homes, grounds []uint32
+	var buf [4]torus.RegionPos
+	for _, at := range partition.AppendRegionsTouched(buf[:0], e.grid, e.grid.ChunkFromKey(m.Chunk), partition.Hysteresis) {
+		if home := uint32(e.grid.RegionIndex(at)); slices.Contains(m.Homes, home) {
+			homes = append(homes, home)
+		} else if slices.Contains(m.Grounds, home) {
+			grounds = append(grounds, home)
+		}
+	}
+	e.gate.snapshotDone(from, m.Chunk, homes, grounds)
 	return nil
 }
 

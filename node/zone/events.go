@@ -258,6 +258,9 @@ const (
 	StoreMissing
 	// StoreUnavailable: not known to be done; ask again.
 	StoreUnavailable
+	// StoreUnfit: the record is of a world of another shape. No store says so: the engine makes it of an answer whose record
+	// it must not act on, nor overwrite, nor take for missing.
+	StoreUnfit
 )
 
 // StoreAnswer answers one request.

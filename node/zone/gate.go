@@ -131,8 +131,11 @@ func (g *gate) countHomes(chunk uint64, by int) {
 	}
 }
 
+// ask subscribes at a session. One that is not linked is asked for all that is wanted of it when it is.
 func (g *gate) ask(session string, chunk uint64) {
-	g.add[session] = append(g.add[session], chunk)
+	if g.linked(session) {
+		g.add[session] = append(g.add[session], chunk)
+	}
 	if !g.awaited[burst{session, chunk}] {
 		g.awaited[burst{session, chunk}] = true
 		g.owing[session]++
@@ -144,9 +147,11 @@ func (g *gate) ask(session string, chunk uint64) {
 // leave tells a session that a chunk is not observed any more. A subscription that has not gone out yet never does: the
 // batch has those that end before those that begin.
 func (g *gate) leave(session string, chunk uint64) {
-	g.add[session] = slices.DeleteFunc(g.add[session], func(c uint64) bool { return c == chunk })
 	g.answered(session, chunk)
-	g.drop[session] = append(g.drop[session], chunk)
+	if g.linked(session) {
+		g.add[session] = slices.DeleteFunc(g.add[session], func(c uint64) bool { return c == chunk })
+		g.drop[session] = append(g.drop[session], chunk)
+	}
 }
 
 // askAgain: an owner has recovered a region of an observed chunk; what it does not confirm is undone.
@@ -250,6 +255,7 @@ func (g *gate) peerUp(session string) {
 func (g *gate) peerDead(session string) {
 	delete(g.add, session)
 	delete(g.drop, session)
+	delete(g.seenUp, session)
 	g.forgetAwaited(session)
 	for _, account := range g.order {
 		if s := g.sessions[account]; s.owner == session && s.state == sessionAttached {
@@ -258,8 +264,9 @@ func (g *gate) peerDead(session string) {
 	}
 }
 
-func (g *gate) snapshotDone(from string, chunk uint64, homes []uint32) {
+func (g *gate) snapshotDone(from string, chunk uint64, homes, grounds []uint32) {
 	g.at(Happened{Point: SubscriptionDone, Peer: from, Place: chunk})
+	g.replicas.EndGround(chunk, from, grounds)
 	g.replicas.EndSnapshot(chunk, from, homes)
 	if _, found := slices.BinarySearch(g.holders[chunk], from); found {
 		g.unready(from, chunk)
@@ -299,7 +306,7 @@ func (g *gate) complete(chunk uint64) bool {
 	for _, at := range partition.AppendRegionsTouched(buf[:0], g.grid, g.grid.ChunkFromKey(chunk), partition.Hysteresis) {
 		home := g.grid.RegionIndex(at)
 		holder := g.table.At(home).Session
-		if p := g.peers[holder]; p == nil || p.dead || !p.up || !slices.Contains(g.ready[chunk], covered{uint32(home), holder}) {
+		if p := g.peers[holder]; p == nil || !p.up || !slices.Contains(g.ready[chunk], covered{uint32(home), holder}) {
 			return false
 		}
 	}
@@ -386,10 +393,8 @@ func (g *gate) accountMessage(from string, m *wire.AccountMessage) {
 
 // displaced: another gateway claimed the account.
 func (g *gate) displaced(m *wire.Displace) {
-	if s := g.sessions[m.Account]; s != nil && s.epoch < m.SessionEpoch {
-		g.stats.Displaced++
-		g.at(Happened{Point: SessionDisplaced, Account: m.Account})
-		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+	if s := g.sessions[m.Account]; s != nil {
+		s.displaced(m.SessionEpoch)
 	}
 }
 

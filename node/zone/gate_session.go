@@ -1,10 +1,7 @@
 package zone
 
 import (
-	"errors"
 	"slices"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
@@ -19,7 +16,6 @@ const ProtocolVersion = 1
 
 const (
 	attachRetryTicks = 4
-	callRetryTicks   = 2
 	// ownTicks is how long the own entity may be missing while the session is attached: 2 s.
 	ownTicks = 2 * TicksPerSecond
 	// loginTicks is how long a login may take before the client is told that the world is not available: 20 s.
@@ -50,6 +46,7 @@ type session struct {
 	welcome bool // the client has been welcomed
 
 	epoch, login uint64
+	outbid       uint64 // the highest epoch of another gateway's claim that is known, while this one's is not answered
 	resumed      bool
 	secret       string
 	entity       ecs.EntityID
@@ -62,6 +59,8 @@ type session struct {
 	ownSeen      int64     // tick at which the own entity was here last
 
 	calls   route.Queue
+	head    uint64 // the first unanswered call,
+	headAt  int64  // and the tick since which it is
 	view    interest.View
 	held    map[uint64]uint32
 	asked   map[uint64]bool // chunks whose payload was asked for
@@ -95,9 +94,7 @@ func (g *gate) client(ev *ClientEvent) {
 // connect begins a session: whoever holds the account here is displaced, then the directory is asked.
 func (g *gate) connect(conn ConnID, info *ClientConnected) {
 	if old := g.sessions[info.Account]; old != nil {
-		g.stats.Displaced++
-		g.at(Happened{Point: SessionDisplaced, Account: info.Account})
-		old.displaced()
+		old.endDisplaced()
 	}
 	s := &session{
 		gate: g, conn: conn, account: info.Account, info: *info, began: g.tick,
@@ -133,6 +130,14 @@ func (s *session) claimed(a StoreAnswer) {
 	}
 	g.at(Happened{Point: SessionClaimed, Account: s.account, Number: a.SessionEpoch})
 	first := s.epoch == 0
+	switch {
+	case a.SessionEpoch < s.outbid:
+		s.endDisplaced()
+		return
+	case a.Code == StoreUnfit:
+		s.end(wire.Disconnected_REASON_UNAVAILABLE, "your character is stored at a place that this world does not have: its operators must see to it", false)
+		return
+	}
 	s.epoch, s.login, s.secret = a.SessionEpoch, a.LoginEpoch, a.ResumeSecret
 	switch {
 	case first && a.Resumed:
@@ -204,6 +209,7 @@ func (s *session) step() {
 		}
 	}
 	s.missOwn()
+	s.missAnswer()
 	if s.retry == 0 || g.tick < s.retry {
 		return
 	}
@@ -234,7 +240,7 @@ func (s *session) attach() {
 	g := s.gate
 	s.retry = g.tick + 10*attachRetryTicks
 	holder := g.table.At(s.home).Session
-	if holder == "" || !g.alive(holder) {
+	if !g.linked(holder) {
 		s.retry = g.tick + attachRetryTicks
 		return
 	}
@@ -278,8 +284,7 @@ func (g *gate) attachAnswered(from string, m *wire.AttachAnswer) {
 func (s *session) stale(known uint64) {
 	s.gate.at(Happened{Point: SessionStale, Account: s.account, Number: known})
 	if s.welcome && known > s.epoch {
-		s.gate.stats.Displaced++
-		s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
+		s.endDisplaced()
 		return
 	}
 	s.claim()
@@ -334,106 +339,14 @@ func (s *session) message(m *wire.ClientEnvelope) {
 	}
 }
 
-func (s *session) input(in *wire.Input) {
-	if !s.welcome {
-		s.end(wire.Disconnected_REASON_MALFORMED, "an input before Welcome", false)
-		return
-	}
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
-	if err == nil {
-		err = s.calls.Add(in.Number, b)
-	}
-	switch {
-	case err == nil, errors.Is(err, route.ErrRepeat): // a repeat was answered, or will be
-	case errors.Is(err, route.ErrFull):
-		s.end(wire.Disconnected_REASON_RATE_LIMITED, "more than 16 inputs are unanswered: wait for InputResult", false)
-	default:
-		s.end(wire.Disconnected_REASON_MALFORMED, err.Error(), false)
-	}
-}
-
-// forward sends the calls that are not on their way.
-func (s *session) forward() {
-	if s.state != sessionAttached || s.retry != 0 {
-		return
-	}
-	open := s.calls.Open()
-	for i := range open {
-		if !open[i].Sent {
-			open[i].Sent = true
-			if open[i].Life == 0 {
-				open[i].Life = s.firstLife(open[i].Number)
-			}
-			s.gate.at(Happened{Point: CallSent, Account: s.account, Entity: s.entity, Number: open[i].Number, Peer: s.owner})
-			s.gate.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Call{Call: &wire.Call{
-				Entity: uint64(s.entity), Account: s.account, LoginEpoch: s.login, SessionEpoch: s.epoch, Number: open[i].Number, Input: open[i].Input, Life: open[i].Life,
-			}}})
-		}
-	}
-}
-
-// firstLife is the life of its owner, counted from 1, to which an input may have been sent first: this one, or any before if the client
-// has sent it by another connection, perhaps of a gateway that died together with that owner.
-func (s *session) firstLife(number uint64) uint32 {
-	if s.resumed && number <= s.info.SentInput {
-		return 1
-	}
-	return s.recoveries + 1
-}
-
-func (g *gate) callAnswered(from string, m *wire.CallAnswer) {
-	s := g.sessions[m.Account]
-	if s == nil || s.login != m.LoginEpoch || uint64(s.entity) != m.Entity {
-		return
-	}
-	if m.Code == wire.CallAnswer_CODE_DONE {
-		s.answered(m)
-		return
-	}
-	if from != s.owner || s.state != sessionAttached {
-		return // of an owner before
-	}
-	switch m.Code {
-	case wire.CallAnswer_CODE_GAP:
-		s.calls.Resend(m.Want)
-	case wire.CallAnswer_CODE_WAIT:
-		s.retry = g.tick + callRetryTicks
-	case wire.CallAnswer_CODE_MOVED:
-		if m.Region < uint32(g.grid.Regions()) {
-			s.home = int(m.Region)
-		}
-		if holder := g.table.At(s.home).Session; holder != "" && g.alive(holder) {
-			s.owner = holder
-		}
-		s.calls.Resend(0)
-		s.retry = g.tick + 1
-	case wire.CallAnswer_CODE_NOT_HERE, wire.CallAnswer_CODE_STALE_SESSION:
-		s.calls.Resend(0)
-		s.attachAgain()
-	}
-}
-
-// answered gives the client the result of an input, once and in order.
-func (s *session) answered(m *wire.CallAnswer) {
-	if !s.calls.Answer(m.Number) {
-		return
-	}
-	s.gate.at(Happened{Point: CallAnswered, Account: s.account, Sender: s.login, Entity: s.entity, Number: m.Number})
-	res := &wire.InputResult{}
-	if err := proto.Unmarshal(m.Result, res); err != nil {
-		s.gate.stats.Malformed++
-	}
-	res.Number = m.Number
-	s.envelope(&wire.ServerEnvelope{Message: &wire.ServerEnvelope_Result{Result: res}})
-}
-
-// end closes the session. The owner learns that the socket is lost, or that the player left.
+// end closes the session. The owner learns that the socket is lost, or that the player left. It counts for this very session, so it is
+// told in each state, and also when another session displaces this one: that one may be given up before it is attached.
 func (s *session) end(reason wire.Disconnected_Reason, detail string, logout bool) {
 	g := s.gate
 	if g.sessions[s.account] != s {
 		return
 	}
-	if s.state != sessionClaiming && s.entity != 0 && s.owner != "" && reason != wire.Disconnected_REASON_DISPLACED {
+	if s.epoch != 0 && s.entity != 0 && s.owner != "" {
 		g.send(s.owner, &wire.PeerMessage{Message: &wire.PeerMessage_Detach{Detach: &wire.Detach{
 			Account: s.account, SessionEpoch: s.epoch, Entity: uint64(s.entity), Logout: logout,
 		}}})
@@ -441,8 +354,20 @@ func (s *session) end(reason wire.Disconnected_Reason, detail string, logout boo
 	s.remove(reason, detail)
 }
 
-func (s *session) displaced() {
-	s.remove(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere")
+// displaced: another gateway claimed the account, at an epoch. A session that waits for its own claim may be newer: that tells.
+func (s *session) displaced(epoch uint64) {
+	switch {
+	case s.state == sessionClaiming:
+		s.outbid = max(s.outbid, epoch)
+	case s.epoch < epoch:
+		s.endDisplaced()
+	}
+}
+
+func (s *session) endDisplaced() {
+	s.gate.stats.Displaced++
+	s.gate.at(Happened{Point: SessionDisplaced, Account: s.account})
+	s.end(wire.Disconnected_REASON_DISPLACED, "the account logged in elsewhere", false)
 }
 
 func (s *session) remove(reason wire.Disconnected_Reason, detail string) {

@@ -35,7 +35,9 @@ func crowd(tb testing.TB, walkers int) *Engine {
 	e.step(tb, &Inbox{})
 	for chunk := range uint64(64 * 64) {
 		for _, session := range []string{"w-zone-0#1", "w-zone-1#1", "w-zone-2#1"} {
-			e.sim.subscribe(session, chunk)
+			if err := e.sim.subscribe(session, chunk); err != nil {
+				tb.Fatal(err)
+			}
 		}
 	}
 	for i := range walkers {

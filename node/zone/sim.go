@@ -87,14 +87,16 @@ type sim struct {
 	known    handoff.Known
 	regions  []*region // by index; nil: not ours
 	learned  []learned // by region
-	stages   stages
-	commands commands
-	contents *ecs.Store[holding]
-	carrying *ecs.Query
-	asks     uint64         // of sources, whether they are done with what came from them
-	awaited  *route.Waiting // what the input that is being carried out waits for
 	// lastHolders are the sessions that the table named last, by region; holders are all of them, sorted.
 	lastHolders, holders []string
+	// strangers are gateways of sessions that this node knows nothing of.
+	strangers map[string]absence
+	stages    stages
+	commands  commands
+	contents  *ecs.Store[holding]
+	carrying  *ecs.Query
+	asks      uint64         // of sources, whether they are done with what came from them
+	awaited   *route.Waiting // what the input that is being carried out waits for
 
 	scratch    []byte
 	scratch2   []byte
@@ -105,7 +107,7 @@ type sim struct {
 func newSim(e *Engine) (*sim, error) {
 	s := &sim{
 		Engine: e, world: ecs.NewWorld(), byAccount: map[uint64]ecs.EntityID{}, backOff: map[ecs.EntityID]int64{}, jumps: map[ecs.EntityID]torus.Pos{}, owed: map[burst]bool{}, failures: map[string]bool{},
-		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()), lastHolders: make([]string, e.grid.Regions()),
+		regions: make([]*region, e.grid.Regions()), learned: make([]learned, e.grid.Regions()), lastHolders: make([]string, e.grid.Regions()), strangers: map[string]absence{},
 		stages: stages{by: map[int]*stagedRegion{}, guests: map[burst]bool{}, foreseen: map[int]partition.Row{}},
 	}
 	s.game = game.New(s.world, e.grid, s)
@@ -248,6 +250,9 @@ func (s *sim) adopt(id ecs.EntityID, epoch ecs.Epoch, home torus.RegionPos, rese
 		s.byAccount[acc.ID] = id
 	}
 	s.expectAnswers(id)
+	if s.commands.queues.Has(id) {
+		s.commands.come = append(s.commands.come, id)
+	}
 	if hd := s.contents.Get(id); hd != nil {
 		s.show(id, hd)
 	}

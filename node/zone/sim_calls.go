@@ -10,11 +10,6 @@ import (
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
-const (
-	// resumeWindow is how long a master stays in the world after its socket was lost: 30 s.
-	resumeWindow = int32(30 * TicksPerSecond)
-)
-
 // place says what this node knows of an entity that it was asked for.
 type place int
 
@@ -169,6 +164,10 @@ func encodeResult(res *wire.InputResult) []byte {
 
 // attach binds a session to the account's entity, wakes the entity from the store, or creates it.
 func (s *sim) attach(from string, m *wire.Attach) {
+	if int64(m.Region) >= int64(len(s.regions)) {
+		s.stats.Malformed++
+		return
+	}
 	id := ecs.EntityID(m.Entity)
 	if id == 0 {
 		id = s.byAccount[m.Account]
@@ -228,7 +227,7 @@ func (s *sim) bind(from string, m *wire.Attach, id ecs.EntityID) {
 	}
 	s.send(from, &wire.PeerMessage{Message: &wire.PeerMessage_AttachAnswer{AttachAnswer: a}})
 	s.tell(id) // what is untold belongs to the observers of before
-	s.snapshotTo(s.peer(from), id)
+	s.snapshotTo(s.peers[from], id)
 	s.queue(id).changed |= game.OwnerNumbers
 	if sv := s.saving.Get(id); sv != nil {
 		sv.dirty = true
@@ -356,52 +355,4 @@ func (s *sim) claimResting(from string, m *wire.Attach, r *region, rec Record, f
 		}
 		s.bind(from, m, rec.Entity)
 	})
-}
-
-// detach starts the resume window, or ends the session at once on a logout.
-func (s *sim) detach(_ string, m *wire.Detach) {
-	id := ecs.EntityID(m.Entity)
-	ses := s.game.Session.Get(id)
-	if ses == nil || !s.world.Owned(id) || ses.Epoch != m.SessionEpoch {
-		return
-	}
-	s.lose(ses)
-	if m.Logout {
-		ses.Lost = resumeWindow
-	}
-}
-
-func (s *sim) lose(ses *game.Session) {
-	if ses.Lost == 0 {
-		s.at(Happened{Point: SessionLost, Peer: ses.Gateway, Number: ses.Epoch})
-		ses.Lost = 1
-	}
-}
-
-// notHere: the gateway that we route to does not know the session: the socket is lost, or a newer session will attach.
-func (s *sim) notHere(_ string, m *wire.NotHere) {
-	s.detach("", &wire.Detach{Account: m.Account, SessionEpoch: m.SessionEpoch, Entity: m.Entity})
-}
-
-// peerDead loses the sessions whose gateway is dead.
-func (s *sim) peerDead(session string) {
-	ecs.Each1(s.connected, s.game.Session, func(_ ecs.EntityID, ses *game.Session) {
-		if ses.Gateway == session {
-			s.lose(ses)
-		}
-	})
-	s.regionsPeerDead(session)
-}
-
-// loseSessions counts the resume windows and sends to rest whose window is over.
-func (s *sim) loseSessions() {
-	ecs.Each1(s.connected, s.game.Session, func(id ecs.EntityID, ses *game.Session) {
-		if ses.Lost == 0 {
-			return
-		}
-		if ses.Lost++; ses.Lost > resumeWindow {
-			s.world.Defer(func() { s.rest(id) })
-		}
-	})
-	s.world.Apply()
 }

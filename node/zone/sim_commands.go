@@ -30,6 +30,7 @@ type commands struct {
 	queues *ecs.Store[route.CommandQueue]
 	logs   *ecs.Store[route.CommandLog]
 	open   []ecs.EntityID // sorted; some may have left since
+	come   []ecs.EntityID // with open commands, since the last were sent
 }
 
 func (s *sim) registerCommands() {
@@ -103,8 +104,32 @@ func (s *sim) expectAnswers(id ecs.EntityID) {
 	}
 }
 
+// withdraw forgets the commands of who came here that carry an item which is not out any more. The record of an entity whose owner
+// died may be older than its items: a target that has forgotten the movement would take the item once more.
+func (s *sim) withdraw(id ecs.EntityID) {
+	q := s.commands.queues.Get(id)
+	if q == nil {
+		return
+	}
+	hd := s.contents.Get(id)
+	n := q.Withdraw(func(b []byte) bool {
+		order := &wire.Order{}
+		if proto.Unmarshal(b, order) != nil || order.GetReceive() == nil {
+			return false
+		}
+		return hd == nil || hd.out(order.GetReceive().Movement) == nil
+	})
+	if n > 0 {
+		s.dirty(id)
+	}
+}
+
 // sendCommands sends what is due of the entities that this node may act for.
 func (s *sim) sendCommands() {
+	for _, id := range s.commands.come {
+		s.withdraw(id)
+	}
+	s.commands.come = s.commands.come[:0]
 	if s.stopping {
 		return
 	}

@@ -276,3 +276,36 @@ func FuzzCommands(f *testing.F) {
 		}
 	})
 }
+
+// The record of who carried an item is older than what it has: it was saved before the target answered. By now the target may have
+// forgotten the movement, and have given the item to somebody else.
+func TestWhoComesBackDoesNotCarryWhatIsNoLongerOnItsWay(t *testing.T) {
+	for what, c := range map[string]struct {
+		out  []OutEntry
+		open int
+	}{
+		"the movement is over":  {nil, 0},
+		"the item is still out": {[]OutEntry{{Movement: 70, Item: Item{Serial: 7, Kind: 1, Count: 1}, To: Holder{Entity: farMaster}}}, 1},
+	} {
+		e := crowd(t, 0)
+		s := e.sim
+		order, err := proto.Marshal(&wire.Order{Order: &wire.Order_Receive{Receive: &wire.Receive{Movement: 70, Item: game.WireItem(Item{Serial: 7, Kind: 1, Count: 1})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.world.Create(ownBestia); err != nil {
+			t.Fatal(err)
+		}
+		s.game.SpawnBestia(ownBestia, farMaster, 1, "bestia", torus.Pos{X: 100, Y: 100})
+		q := s.commands.queues.Set(ownBestia, route.CommandQueue{})
+		if _, err := q.Add(uint64(farMaster), 0, 1, 0, order); err != nil {
+			t.Fatal(err)
+		}
+		s.adopt(ownBestia, ecs.Epoch{Recoveries: 1}, torus.RegionPos{}, true)
+		s.adoptContents(ownBestia, Contents{Moves: 3, Out: c.out})
+		e.step(t, &Inbox{})
+		if n := s.commands.queues.Get(ownBestia).Open(); n != c.open {
+			t.Errorf("%s: %d commands are open, want %d", what, n, c.open)
+		}
+	}
+}

@@ -25,12 +25,19 @@ func (s *sim) handOver() {
 		}
 	}
 	s.offside = kept
-	s.outgoing.Due(s.tick, s.alive, s.liveHolder, func(o *handoff.Outgoing, before string) {
+	s.outgoing.Due(s.tick, reach{s}, func(o *handoff.Outgoing, before string) {
 		s.stats.HandoffsReoffered++
 		s.atEntity(reofferPoint(o.Target, before), o.Entity, o.Epoch, o.Target)
 		s.sendOffer(o)
 	})
 }
+
+// reach tells the book of outgoing entities about sessions.
+type reach struct{ s *sim }
+
+func (r reach) Alive(session string) bool  { return r.s.alive(session) }
+func (r reach) Linked(session string) bool { return r.s.linked(session) }
+func (r reach) Holder(region int) string   { return r.s.liveHolder(region) }
 
 func reofferPoint(target, before string) Point {
 	if target == before {
@@ -177,9 +184,11 @@ func (s *sim) acceptAgain(to string, id ecs.EntityID, epoch ecs.Epoch) {
 	s.send(to, &wire.PeerMessage{Message: &wire.PeerMessage_OfferDurable{OfferDurable: &wire.OfferDurable{Entity: uint64(id), Epoch: wireEpoch(epoch)}}})
 }
 
+// refuse burns an epoch. What cannot be remembered is not answered: the source asks again.
 func (s *sim) refuse(to string, id ecs.EntityID, epoch ecs.Epoch, reason string) {
-	s.known.Burn(s.tick, id, epoch)
-	s.answerOffer(to, id, epoch, false, reason)
+	if s.known.Burn(s.tick, id, epoch) {
+		s.answerOffer(to, id, epoch, false, reason)
+	}
 }
 
 func (s *sim) answerOffer(to string, id ecs.EntityID, epoch ecs.Epoch, accepted bool, reason string) {
@@ -366,6 +375,9 @@ func (s *sim) frozenSince(id ecs.EntityID) (tick int64, frozen bool) {
 // thawed tells observers where an entity really is that stood frozen for long, since a tick.
 func (s *sim) thawed(id ecs.EntityID, since int64) {
 	st := s.queue(id)
+	if s.game.Account.Has(id) { // its gateway may have come anew meanwhile, and not know its session
+		st.changed |= game.OwnerNumbers
+	}
 	if s.tick-since > jumpTicks {
 		st.changed |= 1<<game.NumberPath | 1<<game.NumberPosition
 		st.reset = true

@@ -286,6 +286,9 @@ func (s *sim) lookForTarget(h Holder, movement uint64) {
 			return
 		}
 		hd.course(movement).ending = false
+		if a.Code == StoreUnfit { // it may have taken the item
+			return
+		}
 		if a.Record == nil {
 			s.end(h, movement, false, "nobody is there")
 			return

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,13 +26,13 @@ import (
 const (
 	// maxMoves bounds the regions that leave a node at the same time.
 	maxMoves = 8
-	// movePartEntities is how many entities go into a part, movePartsPerTick how many parts a tick makes for all moves, moveWindow
-	// how many of a move may be unanswered.
-	movePartEntities, movePartsPerTick, moveWindow = 64, 2, 16
+	// movePartsPerTick is how many parts a tick makes for all moves, up to the cut.
+	movePartsPerTick = 2
 	// moveRounds is how often what changed since is copied before the cut; with fewChanges it is not worth another round.
 	moveRounds, fewChanges = 3, movePartEntities
-	// How long the other node may take to answer, the region to come to rest, and the cut until it is staged: 5, 5 and 1 s.
-	preparePatience, drainPatience, cutPatience = 5 * TicksPerSecond, 5 * TicksPerSecond, TicksPerSecond
+	// How long the other node may take to answer, or to take a part, the region to come to rest, and the cut until it is staged: 5, 10,
+	// 5 and 1 s.
+	preparePatience, copyPatience, drainPatience, cutPatience = 5 * TicksPerSecond, 10 * TicksPerSecond, 5 * TicksPerSecond, TicksPerSecond
 	// moveBackOffTicks is after how long a move that came to nothing is tried again: 2 s.
 	moveBackOffTicks = 2 * TicksPerSecond
 	// cutBudget is how long the last renewal may have taken: with a slower API server the region would stand still for too long.
@@ -60,8 +61,7 @@ type move struct {
 	queue   []ecs.EntityID                     // yet to be looked at in this round
 	round   int
 	changed int
-	parts   uint32 // sent
-	taken   uint32 // answered
+	parts   parts
 
 	frozen    []ecs.EntityID // at the cut
 	frozenAt  time.Duration
@@ -117,7 +117,7 @@ func (s *sim) ordered(r *region) bool {
 	s.stages.made++
 	r.move = &move{
 		to: to, node: node, stage: stageName(s.self, s.stages.made), since: s.tick, began: s.tick,
-		has: map[ecs.EntityID]*wire.MovedEntity{},
+		has: map[ecs.EntityID]*wire.MovedEntity{}, parts: parts{progress: s.tick},
 	}
 	s.atRegion(MoveBegan, r.index, to)
 	s.prepareMove(r)
@@ -136,7 +136,7 @@ func (s *sim) prepareMove(r *region) {
 // sessionOf is the session of a node that is linked and not known to be dead, "" if there is none.
 func (s *sim) sessionOf(node string) string {
 	for _, session := range slices.Backward(s.order) {
-		if p := s.peers[session]; p.up && !p.dead && strings.HasPrefix(session, node) && strings.HasPrefix(session[len(node):], "#") {
+		if p := s.peers[session]; p.up && strings.HasPrefix(session, node) && strings.HasPrefix(session[len(node):], "#") {
 			return session
 		}
 	}
@@ -152,6 +152,7 @@ func (s *sim) stepMove(r *region, budget *int) {
 		s.abortMove(r, reason)
 		return
 	}
+	s.sendPartsAgain(m)
 	switch m.phase {
 	case movePreparing:
 		if s.tick > m.since && (s.tick-m.since)%TicksPerSecond == 0 {
@@ -179,6 +180,8 @@ func (s *sim) moveOff(r *region) string {
 		return "this node goes down"
 	case m.phase == movePreparing && waited > preparePatience:
 		return "the other node does not answer"
+	case m.phase == moveCopying && s.tick-m.parts.progress > copyPatience:
+		return "the other node takes nothing of it"
 	case m.phase == moveDraining && waited > drainPatience:
 		return "the region does not come to rest: " + s.restless(r)
 	case m.phase == moveCut && waited > cutPatience:
@@ -190,28 +193,31 @@ func (s *sim) moveOff(r *region) string {
 // copyOn looks at entities of the region and sends those that the stage does not have as they are.
 func (s *sim) copyOn(r *region, budget *int) {
 	m := r.move
-	for *budget > 0 && m.parts-m.taken < moveWindow {
+	for *budget > 0 && m.parts.open() < moveWindow {
 		if len(m.queue) == 0 && !s.nextRound(r) {
 			return
 		}
 		*budget--
 		n := min(len(m.queue), movePartEntities)
-		part := &wire.MovePart{}
+		p := s.pack(r)
 		for _, id := range m.queue[:n] {
-			s.copyMoved(m, part, id)
+			if s.copyMoved(p, id) {
+				m.changed++
+			}
 		}
 		m.queue = m.queue[n:]
-		if len(part.Entities) > 0 {
-			m.changed += len(part.Entities)
-			s.sendPart(r, part)
-		}
+		p.flush()
 	}
 }
 
-// nextRound looks again for what changed since. False: little did, or it was done often enough.
+// nextRound looks again for what changed since. False: little did, or it was done often enough. Then the region drains, as soon as all
+// that was sent is there: what the cut would wait for, the region would stand still for.
 func (s *sim) nextRound(r *region) bool {
 	m := r.move
 	if m.round > 0 && m.changed <= fewChanges || m.round > moveRounds {
+		if m.parts.open() > 0 {
+			return false
+		}
 		s.atRegion(MoveDraining, r.index, m.to)
 		m.enter(moveDraining, s.tick)
 		return false
@@ -221,11 +227,11 @@ func (s *sim) nextRound(r *region) bool {
 	return len(m.queue) > 0 || s.nextRound(r)
 }
 
-// copyMoved adds an entity to a part, unless the stage has it so.
-func (s *sim) copyMoved(m *move, part *wire.MovePart, id ecs.EntityID) {
-	a := s.authority.Get(id)
+// copyMoved packs an entity, unless the stage has it so.
+func (s *sim) copyMoved(p *packing, id ecs.EntityID) bool {
+	m, a := p.move, s.authority.Get(id)
 	if a == nil || s.game.Lies.Has(id) { // gone meanwhile; what lies goes with the cut
-		return
+		return false
 	}
 	e := &wire.MovedEntity{Entity: uint64(id), Epoch: wireEpoch(a.epoch), Components: s.blobs(id, false)}
 	if at, jumps := s.jumps[id]; jumps {
@@ -233,8 +239,10 @@ func (s *sim) copyMoved(m *move, part *wire.MovePart, id ecs.EntityID) {
 	}
 	if had := m.has[id]; had == nil || !sameMoved(had, e) {
 		m.has[id] = e
-		part.Entities = append(part.Entities, e)
+		p.entity(e)
+		return true
 	}
+	return false
 }
 
 func sameMoved(a, b *wire.MovedEntity) bool {
@@ -242,13 +250,6 @@ func sameMoved(a, b *wire.MovedEntity) bool {
 		slices.EqualFunc(a.Components, b.Components, func(x, y *wire.ComponentBlob) bool {
 			return x.Component == y.Component && x.Version == y.Version && bytes.Equal(x.Data, y.Data)
 		})
-}
-
-func (s *sim) sendPart(r *region, part *wire.MovePart) {
-	m := r.move
-	m.parts++
-	part.Region, part.Stage, part.Number = uint32(r.index), m.stage, m.parts
-	s.send(m.to, &wire.PeerMessage{Message: &wire.PeerMessage_MovePart{MovePart: part}})
 }
 
 // restless says what a region waits for before it can be cut, "" if it stands as it is.
@@ -287,36 +288,34 @@ func (s *sim) restless(r *region) string {
 // cut freezes the region and sends the rest of it.
 func (s *sim) cut(r *region) {
 	m := r.move
-	at := s.grid.RegionAt(r.index)
-	m.frozen, m.frozenAt, m.cutTick = s.homed(at), s.boot, s.tick
-	part, last := &wire.MovePart{}, &wire.MoveCut{}
+	m.frozen, m.frozenAt, m.cutTick = s.homed(s.grid.RegionAt(r.index)), s.boot, s.tick
+	m.enter(moveCut, s.tick)
+	s.atRegion(MoveCut, r.index, m.to)
+	p := s.pack(r)
 	here := make(map[ecs.EntityID]bool, len(m.frozen))
 	for _, id := range m.frozen {
 		s.world.Frozen.Set(id, ecs.Frozen{})
 		if l := s.game.Lies.Get(id); l != nil {
-			last.Ground = append(last.Ground, &wire.MovedItem{Entity: uint64(id), Item: game.WireItem(l.Item), At: game.WirePosition(s.game.Position.Get(id).At)})
+			p.item(&wire.MovedItem{Entity: uint64(id), Item: game.WireItem(l.Item), At: game.WirePosition(s.game.Position.Get(id).At)})
 			continue
 		}
 		here[id] = true
-		if s.copyMoved(m, part, id); len(part.Entities) == movePartEntities {
-			s.sendPart(r, part)
-			part = &wire.MovePart{}
-		}
+		s.copyMoved(p, id)
 	}
-	for id := range m.has {
+	for _, id := range slices.Sorted(maps.Keys(m.has)) {
 		if !here[id] {
-			part.Left = append(part.Left, uint64(id))
+			p.left(id)
 			delete(m.has, id)
 		}
 	}
-	slices.Sort(part.Left)
-	last.Entities, last.Results = uint32(len(m.has)), r.ground.results()
-	last.Observers = s.observersOf(r)
-	m.observers = last.Observers
-	part.Cut = last
-	m.enter(moveCut, s.tick)
-	s.atRegion(MoveCut, r.index, m.to)
-	s.sendPart(r, part)
+	for _, told := range r.ground.results() {
+		p.result(told)
+	}
+	m.observers = s.observersOf(r)
+	for _, o := range m.observers {
+		p.observer(o)
+	}
+	p.close(&wire.MoveCut{Entities: uint32(len(m.has))})
 }
 
 // results are what a ground remembers for who asks again.
@@ -364,11 +363,11 @@ func (s *sim) moveAnswered(from string, a *wire.MoveAnswer) {
 		return
 	}
 	m := r.move
-	m.taken = min(max(m.taken, a.Received), m.parts)
+	s.partsTaken(m, a.Received)
 	switch {
 	case a.Code == wire.MoveAnswer_CODE_REFUSED:
 		s.abortMove(r, "the other node refuses: "+a.Reason)
-	case a.Code == wire.MoveAnswer_CODE_STAGED && m.phase == moveCut && m.taken == m.parts:
+	case a.Code == wire.MoveAnswer_CODE_STAGED && m.phase == moveCut && m.parts.open() == 0:
 		m.enter(moveCommitting, s.tick)
 		s.atRegion(MoveStaged, r.index, from)
 		s.out.Commits = append(s.out.Commits, CommitRequest{Region: r.index, Epoch: r.epoch, To: m.to, Stage: m.stage})

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,6 +78,13 @@ func (r *region) overdue(id ecs.EntityID, tick int64) bool {
 	return tick-a.since > wakePatience
 }
 
+// forgetMissed drops what nobody has asked for again, and would be missed for the first time if somebody did.
+func (r *region) forgetMissed(tick int64) {
+	if tick%wakePatience == 0 {
+		maps.DeleteFunc(r.missed, func(_ ecs.EntityID, a absence) bool { return tick-a.last > wakePatience })
+	}
+}
+
 // absence is from when on an entity is missed, and when it was asked for last, in ticks.
 type absence struct{ since, last int64 }
 
@@ -119,9 +127,14 @@ func (s *sim) load(r *region) {
 	})
 }
 
+// ask asks who has not answered. What was sent to who is not linked waits for the link.
 func (s *sim) ask(r *region) {
+	again := r.asked != 0
 	r.asked = s.tick
 	for _, session := range r.waiting {
+		if again && !s.linked(session) {
+			continue
+		}
 		s.atRegion(RecoveryAsked, r.index, session)
 		s.send(session, &wire.PeerMessage{Message: &wire.PeerMessage_Claiming{Claiming: &wire.Claiming{Region: uint32(r.index), RegionEpoch: r.epoch}}})
 	}
@@ -226,7 +239,7 @@ func (s *sim) claimingAnswered(from string, m *wire.ClaimingAnswer) {
 		}
 	}
 	for _, x := range m.Owned {
-		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.oneKey(x.Chunk, func(uint64) {}) == nil {
+		if id := ecs.EntityID(x.Entity); !s.world.Owned(id) && int64(x.Home) < int64(len(s.regions)) && s.checkKey(x.Chunk) == nil {
 			s.bury(id, epochOf(x.Epoch), int(x.Home), from, x.Chunk)
 		}
 	}
@@ -251,6 +264,7 @@ func (s *sim) stepRegions() {
 		case r == nil:
 		case r.active:
 			s.await(r)
+			r.forgetMissed(s.tick)
 		case r.loadAgain != 0 && s.tick >= r.loadAgain:
 			s.load(r)
 		case r.loaded && len(r.waiting) == 0 && r.claims == 0 && !r.fresh:

@@ -1,6 +1,8 @@
 package zone
 
 import (
+	"errors"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +22,8 @@ const (
 	burstEntities = 256
 	// maxBursts bounds the snapshots that wait: every chunk of the largest view of every node, and some.
 	maxBursts = 1 << 20
+	// maxObserved bounds the chunks that one node observes here: those of six thousand players, none of whom sees another.
+	maxObserved = 1 << 20
 )
 
 // burst is a snapshot that a node waits for.
@@ -28,7 +32,16 @@ type burst struct {
 	chunk uint64
 }
 
-func (s *sim) peerUp(session string) { s.dropObserver(session) }
+// peerUp: the stream is new, and what was refused while the link was full is lost. Each account that is served there hears what it
+// alone may know; who is not, says so, and its session is lost.
+func (s *sim) peerUp(session string) {
+	s.dropObserver(session)
+	ecs.Each1(s.connected, s.game.Session, func(id ecs.EntityID, ses *game.Session) {
+		if ses.Gateway == session {
+			s.tellOwner(id, s.authority.Get(id), &syncState{changed: game.OwnerNumbers})
+		}
+	})
+}
 
 func (s *sim) dropObserver(session string) {
 	s.nodes.Drop(session)
@@ -55,12 +68,19 @@ func (s *sim) peerDown(session string) {
 	s.bursts = kept
 }
 
-// subscribe is recorded whether or not the chunk's regions are held here yet: the table may be on its way.
-func (s *sim) subscribe(session string, chunk uint64) {
+// subscribe is recorded whether or not the chunk's regions are held here yet: the table may be on its way. The error is a session that
+// asks for more than a node can have players for.
+func (s *sim) subscribe(session string, chunk uint64) error {
+	if len(s.nodes.Chunks(session)) >= maxObserved && !s.nodes.Has(session, chunk) {
+		return errObservesTooMuch
+	}
 	s.nodes.Add(session, chunk)
 	delete(s.stages.guests, burst{session, chunk})
 	s.burst(session, chunk)
+	return nil
 }
+
+var errObservesTooMuch = errors.New("a node observes more chunks than it can have players for")
 
 func (s *sim) unsubscribe(session string, chunk uint64) { s.nodes.Remove(session, chunk) }
 
@@ -218,10 +238,10 @@ func (s *sim) appendAudience(id ecs.EntityID, mask uint16, belongs func(ecs.Audi
 
 func appendEvent(dst, body []byte) []byte { return ghost.AppendEvent(dst, body) }
 
-// tellOwner routes what only the account may know: one message to its gateway.
+// tellOwner routes what only the account may know: one message to its gateway. A gateway that is not linked hears all of it when it is.
 func (s *sim) tellOwner(id ecs.EntityID, a *authority, was *syncState) {
 	ses := s.game.Session.Get(id)
-	if ses == nil || ses.Lost > 0 || was.changed == 0 {
+	if ses == nil || ses.Lost > 0 || was.changed == 0 || !s.linked(ses.Gateway) {
 		return
 	}
 	s.components = s.components[:0]
@@ -299,7 +319,8 @@ func (s *sim) sendBurst(p *peer, chunk uint64) (sent int) {
 		s.scratch = f.Append(s.scratch[:0])
 		s.addFrame(p, s.scratch)
 	})
-	mark, err := proto.Marshal(&wire.ChunkSnapshot{Chunk: chunk, Homes: s.homesOf(chunk)})
+	homes, grounds := s.homesOf(chunk)
+	mark, err := proto.Marshal(&wire.ChunkSnapshot{Chunk: chunk, Homes: homes, Grounds: grounds})
 	if err != nil {
 		panic("zone: encoding a snapshot mark: " + err.Error())
 	}
@@ -310,7 +331,7 @@ func (s *sim) sendBurst(p *peer, chunk uint64) (sent int) {
 
 // snapshotTo sends all public components of one entity to one peer.
 func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
-	if !p.up {
+	if p == nil || !p.up {
 		return
 	}
 	a := s.authority.Get(id)
@@ -326,21 +347,21 @@ func (s *sim) snapshotTo(p *peer, id ecs.EntityID) {
 	s.addFrame(p, s.scratch2)
 }
 
-// homesOf are the regions held here whose entities may be indexed in a chunk, but for those that something may yet come back
-// to: observers keep what they have of these, and ask again later.
-func (s *sim) homesOf(chunk uint64) []uint32 {
-	var homes []uint32
+// homesOf are the regions held here whose entities may be indexed in a chunk. Of those that something may yet come back to only the
+// ground is told: observers keep what else they have of these, and ask again later.
+func (s *sim) homesOf(chunk uint64) (homes, grounds []uint32) {
 	for _, at := range partition.AppendRegionsTouched(nil, s.grid, s.grid.ChunkFromKey(chunk), partition.Hysteresis) {
 		i := s.grid.RegionIndex(at)
 		switch r := s.regions[i]; {
 		case r == nil:
 		case s.unsure(i):
 			r.hedged = true
+			grounds = append(grounds, uint32(i))
 		default:
 			homes = append(homes, uint32(i))
 		}
 	}
-	return homes
+	return homes, grounds
 }
 
 func wireEpoch(e ecs.Epoch) *wire.Epoch {

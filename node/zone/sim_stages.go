@@ -42,8 +42,12 @@ type stagedRegion struct {
 	received   uint32
 	size       int
 	entities   map[ecs.EntityID]*wire.MovedEntity
+	ground     []*wire.MovedItem
+	observers  []*wire.MovedObserver
+	results    []*wire.MovedResult
 	cut        *wire.MoveCut // nil: there is more to come
-	heard      int64         // the tick of the last part
+	completed  bool
+	heard      int64 // the tick of the last part
 }
 
 // inherited are chunks that a node observed at the owner before.
@@ -104,7 +108,10 @@ func (s *sim) movePart(from string, m *wire.MovePart) {
 		answer.Code, answer.Reason = wire.MoveAnswer_CODE_REFUSED, "the stage is too large, or not whole"
 	case st.cut != nil:
 		answer.Code = wire.MoveAnswer_CODE_STAGED
-		s.atRegion(StageCompleted, index, from)
+		if !st.completed {
+			st.completed = true
+			s.atRegion(StageCompleted, index, from)
+		}
 	}
 	s.answerMove(from, answer)
 }
@@ -125,6 +132,8 @@ func (st *stagedRegion) take(m *wire.MovePart) {
 	for _, id := range m.Left {
 		delete(st.entities, ecs.EntityID(id))
 	}
+	st.ground, st.observers, st.results = append(st.ground, m.Ground...), append(st.observers, m.Observers...), append(st.results, m.Results...)
+	st.size += proto.Size(&wire.MovePart{Ground: m.Ground, Observers: m.Observers, Results: m.Results})
 	st.cut = m.Cut
 }
 
@@ -182,7 +191,7 @@ func (s *sim) unfold(index int, epoch uint64, name string) bool {
 	for _, id := range slices.Sorted(maps.Keys(st.entities)) {
 		s.takeMoved(id, st.entities[id], st, r)
 	}
-	s.unfoldGround(r, st.cut)
+	s.unfoldGround(r, st)
 	s.answerMove(st.from, &wire.MoveAnswer{Region: uint32(index), Stage: st.name, Code: wire.MoveAnswer_CODE_ACTIVATED, RegionEpoch: epoch})
 	s.again(r) // who observed other regions here in the same chunks
 	s.note("region %v came from %s at epoch %d, with %d entities", s.grid.RegionAt(index), st.from, epoch, len(st.entities))
@@ -190,9 +199,9 @@ func (s *sim) unfold(index int, epoch uint64, name string) bool {
 }
 
 // unfoldGround shows what lies there. How often it was written is not known until the store has said so: nothing is written before.
-func (s *sim) unfoldGround(r *region, cut *wire.MoveCut) {
+func (s *sim) unfoldGround(r *region, st *stagedRegion) {
 	at := s.grid.RegionAt(r.index)
-	for _, x := range cut.Ground {
+	for _, x := range st.ground {
 		item, ok := game.ReadItem(x.Item)
 		if p, there := game.Canonical(s.grid, x.At.GetX(), x.At.GetY(), x.At.GetZ()); ok && there && !s.world.Alive(ecs.EntityID(x.Entity)) {
 			r.ground.Items = append(r.ground.Items, Held{item, Lying{ecs.EntityID(x.Entity), p}})
@@ -200,7 +209,7 @@ func (s *sim) unfoldGround(r *region, cut *wire.MoveCut) {
 		}
 	}
 	slices.SortFunc(r.ground.Items, func(a, b Held) int { return cmp.Compare(a.Serial, b.Serial) })
-	for _, x := range cut.Results {
+	for _, x := range st.results {
 		res := &wire.OrderResult{}
 		if proto.Unmarshal(x.Result, res) == nil {
 			r.ground.remember(told{lateKey{x.Sender, numberOf(x.Number)}, res})
@@ -234,14 +243,14 @@ func (s *sim) takeMoved(id ecs.EntityID, e *wire.MovedEntity, st *stagedRegion, 
 
 // serveGuests goes on to tell those who observed the region at its owner before; they will ask by themselves, or are forgotten.
 func (s *sim) serveGuests(st *stagedRegion) {
-	for _, o := range st.cut.Observers {
+	for _, o := range st.observers {
 		p := s.peers[o.Session]
-		if p == nil || !p.up || p.dead {
+		if p == nil || !p.up {
 			continue
 		}
 		in := inherited{session: o.Session, until: s.tick + inheritTicks}
 		for _, chunk := range o.Chunks {
-			if s.oneKey(chunk, func(uint64) {}) == nil && !s.nodes.Has(o.Session, chunk) {
+			if s.checkKey(chunk) == nil && !s.nodes.Has(o.Session, chunk) && len(s.nodes.Chunks(o.Session)) < maxObserved {
 				s.nodes.Add(o.Session, chunk)
 				s.stages.guests[burst{o.Session, chunk}] = true
 				in.chunks = append(in.chunks, chunk)

@@ -67,10 +67,14 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// mayAct waits while the fence has passed. Fenced is frozen, not dead: the same session may be renewed. False: it is over.
+// mayAct waits while the fence has passed. Fenced is frozen, not dead: the same session may be renewed. False: it is over, or the
+// stop waits no longer.
 func (l *loop) mayAct(ctx context.Context) bool {
 	frozen := false
 	for l.boottime() >= l.deadline() {
+		if l.halt.Load() {
+			return false
+		}
 		if !frozen {
 			frozen = true
 			l.log.Warn("frozen: the session could not be renewed in time; nothing is simulated, relayed or saved until it is")

@@ -53,8 +53,8 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// start runs the loop until the test ends.
-func (b *bench) start(t *testing.T) {
+// start runs the loop until the test ends; ended is closed when it is over.
+func (b *bench) start(t *testing.T) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -65,6 +65,7 @@ func (b *bench) start(t *testing.T) {
 		cancel()
 		<-done
 	})
+	return done
 }
 
 func eventually(t *testing.T, what string, fact func() bool) {
@@ -110,6 +111,34 @@ func TestNoStepIsMadeAtOrAfterTheDeadline(t *testing.T) {
 	eventually(t, "steps are made after the renewal", func() bool { return b.released.Load() > 0 })
 }
 
+// TestAFencedNodeStopsWhenItsStopWaitsNoLonger: nothing can be saved then, whether no step is made or one is held.
+func TestAFencedNodeStopsWhenItsStopWaitsNoLonger(t *testing.T) {
+	for what, fence := range map[string]func(b *bench){
+		"no step is made": func(b *bench) { b.fence.Store(b.now.Load()) },
+		"a step is held":  func(b *bench) { b.during = func() { b.now.Add(int64(20 * time.Second)) } },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t)
+			fence(b)
+			ended := b.start(t)
+			never(t, "a step was released after its deadline", func() bool { return b.released.Load() > 0 })
+			b.stopping.Store(true)
+			b.halt.Store(true)
+			eventually(t, "the loop ended", func() bool {
+				select {
+				case <-ended:
+					return true
+				default:
+					return false
+				}
+			})
+			if b.released.Load() > 0 {
+				t.Error("a step was released after its deadline")
+			}
+		})
+	}
+}
+
 // TestPeerEventsVoidWhatTheirStreamBrought: batches of a broken connection are not taken for those of the next one.
 func TestPeerEventsVoidWhatTheirStreamBrought(t *testing.T) {
 	m := &mailbox{now: func() time.Duration { return 7 }, full: func() { t.Error("full") }, streams: map[string]uint64{}}
@@ -128,6 +157,15 @@ func TestPeerEventsVoidWhatTheirStreamBrought(t *testing.T) {
 	}
 	if again, _ := m.take(); len(again.Peers)+len(again.Replication) != 0 {
 		t.Error("an event is delivered twice")
+	}
+}
+
+func TestAMailboxForgetsTheStreamsOfTheDead(t *testing.T) {
+	m := &mailbox{now: func() time.Duration { return 0 }, full: func() { t.Error("full") }, streams: map[string]uint64{}}
+	m.PeerUp("b", 1)
+	m.PeerDead("b")
+	if _, streams := m.take(); len(streams) > 0 {
+		t.Errorf("streams %v", streams)
 	}
 }
 

@@ -82,6 +82,7 @@ func (m *mailbox) PeerDown(session string) {
 func (m *mailbox) PeerDead(session string) {
 	m.put(64, func(in *zone.Inbox) {
 		m.voidReplication(in, session)
+		delete(m.streams, session)
 		in.Peers = append(in.Peers, zone.PeerEvent{Session: session, Kind: zone.PeerDead})
 	})
 }

@@ -14,7 +14,7 @@ import (
 func (n *node) release(ctx context.Context, out *zone.Outbox, streams map[string]uint64) {
 	for _, b := range out.Reliable {
 		if err := n.link.SendReliable(b.Session, b.Bytes); err != nil {
-			n.ticks.refused.Inc() // every protocol of the heart repeats what is not answered
+			n.ticks.refused.Inc() // if the link is full it begins anew when there is room, and with it every protocol of the heart
 		}
 	}
 	for _, b := range out.Replication {
