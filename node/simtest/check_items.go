@@ -32,7 +32,7 @@ func (k *checker) items() {
 	all := k.shelves(v)
 	if f := &k.c.faults; f.rewound { // memory follows with the next write
 		if lost, twice, why := all.single(); lost+twice > f.lostWrites {
-			k.broke(2, "%d items are lost and %d doubled (%v), by the loss of %d writes", lost, twice, why, f.lostWrites)
+			k.broke(2, "%d items are lost and %d doubled (%v), by the loss of %d entries", lost, twice, why, f.lostWrites)
 		}
 		return
 	}

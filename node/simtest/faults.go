@@ -52,7 +52,7 @@ type faults struct {
 	triggers   triggers
 	loss       loss
 	rewound    bool // the store has lost acknowledged writes of its last moments,
-	lostWrites int  // so many
+	lostWrites int  // so many, as entries
 	Count      Coverage
 }
 

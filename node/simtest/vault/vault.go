@@ -104,7 +104,8 @@ func (v *Vault) FailoverAll() {
 
 // Rewind is a failover to a copy that was behind by as much, at most RewindBy: what was written since is gone, acknowledged or not,
 // of all slots from the same moment on. The directory of accounts is kept apart and loses nothing. Those whose writes are not
-// acknowledged yet hear nothing, all others have heard that all is well: lost is how many changes of theirs are gone.
+// acknowledged yet hear nothing, all others have heard that all is well: lost is how many changes of theirs are gone, of contents each
+// entry that was added or removed.
 func (v *Vault) Rewind(by time.Duration) (lost int) {
 	v.FailoverAll()
 	for _, t := range slices.Backward(v.history) {
@@ -113,13 +114,21 @@ func (v *Vault) Rewind(by time.Duration) (lost int) {
 		}
 		if !t.undone && t.reply.undo != nil && t.step.key.kind != accountKey {
 			v.counters.Undone++
-			lost++
+			lost += entries(t.req.Change)
 			t.undone = true
 			t.reply.undo()
 		}
 	}
 	v.history = nil
 	return lost
+}
+
+// entries is how many entries a change adds and removes; 1 for what is none.
+func entries(ch *zone.Change) int {
+	if ch == nil {
+		return 1
+	}
+	return len(ch.AddItems) + len(ch.RemoveItems) + len(ch.AddOut) + len(ch.RemoveOut) + len(ch.AddIn) + len(ch.RemoveIn)
 }
 
 // keep keeps a write for Rewind.
