@@ -1,6 +1,10 @@
 package zone
 
-import "time"
+import (
+	"time"
+
+	"github.com/spatialcells/spatialcells/node/torus"
+)
 
 // Stats count what an engine did since it was born. Gauges are set when they are read.
 type Stats struct {
@@ -110,3 +114,29 @@ type RegionLoad struct {
 
 // Regions lists the regions this node holds, by index, for /load.
 func (e *Engine) Regions() []RegionLoad { return e.sim.loads() }
+
+func (s *sim) countCrossing(from, to torus.RegionPos) {
+	dc, dr := abs32(to.Column-from.Column), abs32(to.Row-from.Row)
+	if dc > 1 && int(dc) == s.grid.Columns()-1 {
+		s.stats.CrossedSeamX++
+	}
+	if dr > 1 && int(dr) == s.grid.Rows()-1 {
+		s.stats.CrossedSeamY++
+	}
+	if dc != 0 && dr != 0 && s.fourNodes(from, to) {
+		s.stats.CrossedCorner++
+	}
+}
+
+// fourNodes reports whether the four regions around the corner between two diagonal neighbours have four holders.
+func (s *sim) fourNodes(a, b torus.RegionPos) bool {
+	holders := map[string]bool{}
+	for _, r := range [...]torus.RegionPos{a, b, {Column: a.Column, Row: b.Row}, {Column: b.Column, Row: a.Row}} {
+		if h := s.table.Holder(r).Session; h != "" {
+			holders[h] = true
+		}
+	}
+	return len(holders) == 4
+}
+
+func abs32(v int32) int32 { return max(v, -v) }
