@@ -207,7 +207,7 @@ func (x CallAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallAnswer_Code.Descriptor instead.
 func (CallAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17, 0}
+	return file_link_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type CommandAnswer_Code int32
@@ -274,7 +274,7 @@ func (x CommandAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommandAnswer_Code.Descriptor instead.
 func (CommandAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20, 0}
+	return file_link_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type AttachAnswer_Code int32
@@ -333,7 +333,7 @@ func (x AttachAnswer_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttachAnswer_Code.Descriptor instead.
 func (AttachAnswer_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22, 0}
+	return file_link_proto_rawDescGZIP(), []int{23, 0}
 }
 
 type OrderResult_Code int32
@@ -383,7 +383,7 @@ func (x OrderResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderResult_Code.Descriptor instead.
 func (OrderResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{45, 0}
+	return file_link_proto_rawDescGZIP(), []int{46, 0}
 }
 
 // Hello is the first frame in both directions.
@@ -928,6 +928,7 @@ type PeerMessage struct {
 	//	*PeerMessage_MovePart
 	//	*PeerMessage_MoveAnswer
 	//	*PeerMessage_MoveDrop
+	//	*PeerMessage_Stray
 	Message       isPeerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1141,6 +1142,15 @@ func (x *PeerMessage) GetMoveDrop() *MoveDrop {
 	return nil
 }
 
+func (x *PeerMessage) GetStray() *Stray {
+	if x != nil {
+		if x, ok := x.Message.(*PeerMessage_Stray); ok {
+			return x.Stray
+		}
+	}
+	return nil
+}
+
 type isPeerMessage_Message interface {
 	isPeerMessage_Message()
 }
@@ -1221,6 +1231,10 @@ type PeerMessage_MoveDrop struct {
 	MoveDrop *MoveDrop `protobuf:"bytes,20,opt,name=move_drop,json=moveDrop,proto3,oneof"`
 }
 
+type PeerMessage_Stray struct {
+	Stray *Stray `protobuf:"bytes,21,opt,name=stray,proto3,oneof"`
+}
+
 func (*PeerMessage_Call) isPeerMessage_Message() {}
 
 func (*PeerMessage_CallAnswer) isPeerMessage_Message() {}
@@ -1258,6 +1272,8 @@ func (*PeerMessage_MovePart) isPeerMessage_Message() {}
 func (*PeerMessage_MoveAnswer) isPeerMessage_Message() {}
 
 func (*PeerMessage_MoveDrop) isPeerMessage_Message() {}
+
+func (*PeerMessage_Stray) isPeerMessage_Message() {}
 
 // MovePrepare asks a node to make ready for a region that is ordered to it. It makes a stage, which stays beside the world until
 // the region's Lease names this node with that very stage.
@@ -1816,6 +1832,68 @@ func (x *MoveAnswer) GetRegionEpoch() uint64 {
 	return 0
 }
 
+// Stray tells who holds a region of an entity whose record is at home there, and which was at home elsewhere when that was recovered:
+// the claim of an owner that is dead has landed in between.
+type Stray struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entity        uint64                 `protobuf:"fixed64,1,opt,name=entity,proto3" json:"entity,omitempty"`
+	Region        uint32                 `protobuf:"varint,2,opt,name=region,proto3" json:"region,omitempty"`
+	Epoch         *Epoch                 `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stray) Reset() {
+	*x = Stray{}
+	mi := &file_link_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stray) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stray) ProtoMessage() {}
+
+func (x *Stray) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stray.ProtoReflect.Descriptor instead.
+func (*Stray) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Stray) GetEntity() uint64 {
+	if x != nil {
+		return x.Entity
+	}
+	return 0
+}
+
+func (x *Stray) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *Stray) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
 // MoveDrop ends a stage that will not be needed.
 type MoveDrop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1827,7 +1905,7 @@ type MoveDrop struct {
 
 func (x *MoveDrop) Reset() {
 	*x = MoveDrop{}
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1917,7 @@ func (x *MoveDrop) String() string {
 func (*MoveDrop) ProtoMessage() {}
 
 func (x *MoveDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1930,7 @@ func (x *MoveDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveDrop.ProtoReflect.Descriptor instead.
 func (*MoveDrop) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{15}
+	return file_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MoveDrop) GetRegion() uint32 {
@@ -1889,7 +1967,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1979,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +1992,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{16}
+	return file_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Call) GetEntity() uint64 {
@@ -1984,7 +2062,7 @@ type CallAnswer struct {
 
 func (x *CallAnswer) Reset() {
 	*x = CallAnswer{}
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2074,7 @@ func (x *CallAnswer) String() string {
 func (*CallAnswer) ProtoMessage() {}
 
 func (x *CallAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2087,7 @@ func (x *CallAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallAnswer.ProtoReflect.Descriptor instead.
 func (*CallAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17}
+	return file_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallAnswer) GetEntity() uint64 {
@@ -2081,7 +2159,7 @@ type CommandNumber struct {
 
 func (x *CommandNumber) Reset() {
 	*x = CommandNumber{}
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2171,7 @@ func (x *CommandNumber) String() string {
 func (*CommandNumber) ProtoMessage() {}
 
 func (x *CommandNumber) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2184,7 @@ func (x *CommandNumber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandNumber.ProtoReflect.Descriptor instead.
 func (*CommandNumber) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{18}
+	return file_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommandNumber) GetLife() uint32 {
@@ -2141,7 +2219,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2231,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2244,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Command) GetSender() uint64 {
@@ -2229,7 +2307,7 @@ type CommandAnswer struct {
 
 func (x *CommandAnswer) Reset() {
 	*x = CommandAnswer{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2319,7 @@ func (x *CommandAnswer) String() string {
 func (*CommandAnswer) ProtoMessage() {}
 
 func (x *CommandAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2332,7 @@ func (x *CommandAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandAnswer.ProtoReflect.Descriptor instead.
 func (*CommandAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommandAnswer) GetSender() uint64 {
@@ -2326,7 +2404,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2416,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2429,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{21}
+	return file_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Attach) GetAccount() uint64 {
@@ -2428,7 +2506,7 @@ type AttachAnswer struct {
 
 func (x *AttachAnswer) Reset() {
 	*x = AttachAnswer{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2518,7 @@ func (x *AttachAnswer) String() string {
 func (*AttachAnswer) ProtoMessage() {}
 
 func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2531,7 @@ func (x *AttachAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachAnswer.ProtoReflect.Descriptor instead.
 func (*AttachAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AttachAnswer) GetAccount() uint64 {
@@ -2525,7 +2603,7 @@ type Detach struct {
 
 func (x *Detach) Reset() {
 	*x = Detach{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2615,7 @@ func (x *Detach) String() string {
 func (*Detach) ProtoMessage() {}
 
 func (x *Detach) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2628,7 @@ func (x *Detach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detach.ProtoReflect.Descriptor instead.
 func (*Detach) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Detach) GetAccount() uint64 {
@@ -2598,7 +2676,7 @@ type AccountMessage struct {
 
 func (x *AccountMessage) Reset() {
 	*x = AccountMessage{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2688,7 @@ func (x *AccountMessage) String() string {
 func (*AccountMessage) ProtoMessage() {}
 
 func (x *AccountMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2701,7 @@ func (x *AccountMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountMessage.ProtoReflect.Descriptor instead.
 func (*AccountMessage) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AccountMessage) GetAccount() uint64 {
@@ -2680,7 +2758,7 @@ type NotHere struct {
 
 func (x *NotHere) Reset() {
 	*x = NotHere{}
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +2770,7 @@ func (x *NotHere) String() string {
 func (*NotHere) ProtoMessage() {}
 
 func (x *NotHere) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +2783,7 @@ func (x *NotHere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotHere.ProtoReflect.Descriptor instead.
 func (*NotHere) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{25}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NotHere) GetAccount() uint64 {
@@ -2740,7 +2818,7 @@ type Displace struct {
 
 func (x *Displace) Reset() {
 	*x = Displace{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2830,7 @@ func (x *Displace) String() string {
 func (*Displace) ProtoMessage() {}
 
 func (x *Displace) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2843,7 @@ func (x *Displace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Displace.ProtoReflect.Descriptor instead.
 func (*Displace) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Displace) GetAccount() uint64 {
@@ -2804,7 +2882,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2894,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2907,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Offer) GetEntity() uint64 {
@@ -2901,7 +2979,7 @@ type ComponentBlob struct {
 
 func (x *ComponentBlob) Reset() {
 	*x = ComponentBlob{}
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +2991,7 @@ func (x *ComponentBlob) String() string {
 func (*ComponentBlob) ProtoMessage() {}
 
 func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +3004,7 @@ func (x *ComponentBlob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComponentBlob.ProtoReflect.Descriptor instead.
 func (*ComponentBlob) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{28}
+	return file_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ComponentBlob) GetComponent() string {
@@ -2965,7 +3043,7 @@ type OfferAnswer struct {
 
 func (x *OfferAnswer) Reset() {
 	*x = OfferAnswer{}
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3055,7 @@ func (x *OfferAnswer) String() string {
 func (*OfferAnswer) ProtoMessage() {}
 
 func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[29]
+	mi := &file_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3068,7 @@ func (x *OfferAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferAnswer.ProtoReflect.Descriptor instead.
 func (*OfferAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{29}
+	return file_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OfferAnswer) GetEntity() uint64 {
@@ -3039,7 +3117,7 @@ type OfferDurable struct {
 
 func (x *OfferDurable) Reset() {
 	*x = OfferDurable{}
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3129,7 @@ func (x *OfferDurable) String() string {
 func (*OfferDurable) ProtoMessage() {}
 
 func (x *OfferDurable) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[30]
+	mi := &file_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3142,7 @@ func (x *OfferDurable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferDurable.ProtoReflect.Descriptor instead.
 func (*OfferDurable) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{30}
+	return file_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OfferDurable) GetEntity() uint64 {
@@ -3092,7 +3170,7 @@ type Claiming struct {
 
 func (x *Claiming) Reset() {
 	*x = Claiming{}
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3182,7 @@ func (x *Claiming) String() string {
 func (*Claiming) ProtoMessage() {}
 
 func (x *Claiming) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[31]
+	mi := &file_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3195,7 @@ func (x *Claiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claiming.ProtoReflect.Descriptor instead.
 func (*Claiming) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{31}
+	return file_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Claiming) GetRegion() uint32 {
@@ -3150,7 +3228,7 @@ type ClaimingAnswer struct {
 
 func (x *ClaimingAnswer) Reset() {
 	*x = ClaimingAnswer{}
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3240,7 @@ func (x *ClaimingAnswer) String() string {
 func (*ClaimingAnswer) ProtoMessage() {}
 
 func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[32]
+	mi := &file_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3253,7 @@ func (x *ClaimingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimingAnswer.ProtoReflect.Descriptor instead.
 func (*ClaimingAnswer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{32}
+	return file_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClaimingAnswer) GetRegion() uint32 {
@@ -3227,7 +3305,7 @@ type OwnedEntity struct {
 
 func (x *OwnedEntity) Reset() {
 	*x = OwnedEntity{}
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3317,7 @@ func (x *OwnedEntity) String() string {
 func (*OwnedEntity) ProtoMessage() {}
 
 func (x *OwnedEntity) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[33]
+	mi := &file_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3330,7 @@ func (x *OwnedEntity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedEntity.ProtoReflect.Descriptor instead.
 func (*OwnedEntity) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{33}
+	return file_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OwnedEntity) GetEntity() uint64 {
@@ -3293,7 +3371,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_link_proto_msgTypes[34]
+	mi := &file_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3305,7 +3383,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[34]
+	mi := &file_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3318,7 +3396,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{34}
+	return file_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Snapshot) GetComponents() []*ComponentBlob {
@@ -3340,7 +3418,7 @@ type StaminaState struct {
 
 func (x *StaminaState) Reset() {
 	*x = StaminaState{}
-	mi := &file_link_proto_msgTypes[35]
+	mi := &file_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3430,7 @@ func (x *StaminaState) String() string {
 func (*StaminaState) ProtoMessage() {}
 
 func (x *StaminaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[35]
+	mi := &file_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3443,7 @@ func (x *StaminaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StaminaState.ProtoReflect.Descriptor instead.
 func (*StaminaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{35}
+	return file_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StaminaState) GetCurrent() uint32 {
@@ -3408,7 +3486,7 @@ type SessionState struct {
 
 func (x *SessionState) Reset() {
 	*x = SessionState{}
-	mi := &file_link_proto_msgTypes[36]
+	mi := &file_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3498,7 @@ func (x *SessionState) String() string {
 func (*SessionState) ProtoMessage() {}
 
 func (x *SessionState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[36]
+	mi := &file_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3511,7 @@ func (x *SessionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
 func (*SessionState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{36}
+	return file_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionState) GetGateway() string {
@@ -3477,7 +3555,7 @@ type PathState struct {
 
 func (x *PathState) Reset() {
 	*x = PathState{}
-	mi := &file_link_proto_msgTypes[37]
+	mi := &file_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +3567,7 @@ func (x *PathState) String() string {
 func (*PathState) ProtoMessage() {}
 
 func (x *PathState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[37]
+	mi := &file_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +3580,7 @@ func (x *PathState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathState.ProtoReflect.Descriptor instead.
 func (*PathState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{37}
+	return file_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PathState) GetWaypoints() []uint32 {
@@ -3549,7 +3627,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_link_proto_msgTypes[38]
+	mi := &file_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3639,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[38]
+	mi := &file_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3652,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{38}
+	return file_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -3659,7 +3737,7 @@ type PickOrder struct {
 
 func (x *PickOrder) Reset() {
 	*x = PickOrder{}
-	mi := &file_link_proto_msgTypes[39]
+	mi := &file_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3749,7 @@ func (x *PickOrder) String() string {
 func (*PickOrder) ProtoMessage() {}
 
 func (x *PickOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[39]
+	mi := &file_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3762,7 @@ func (x *PickOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PickOrder.ProtoReflect.Descriptor instead.
 func (*PickOrder) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{39}
+	return file_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PickOrder) GetAt() *Position {
@@ -3713,7 +3791,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_link_proto_msgTypes[40]
+	mi := &file_link_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +3803,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[40]
+	mi := &file_link_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +3816,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{40}
+	return file_link_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Receive) GetMovement() uint64 {
@@ -3794,7 +3872,7 @@ type DigOrder struct {
 
 func (x *DigOrder) Reset() {
 	*x = DigOrder{}
-	mi := &file_link_proto_msgTypes[41]
+	mi := &file_link_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +3884,7 @@ func (x *DigOrder) String() string {
 func (*DigOrder) ProtoMessage() {}
 
 func (x *DigOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[41]
+	mi := &file_link_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +3897,7 @@ func (x *DigOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigOrder.ProtoReflect.Descriptor instead.
 func (*DigOrder) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{41}
+	return file_link_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DigOrder) GetX() uint32 {
@@ -3850,7 +3928,7 @@ type ContentsState struct {
 
 func (x *ContentsState) Reset() {
 	*x = ContentsState{}
-	mi := &file_link_proto_msgTypes[42]
+	mi := &file_link_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3862,7 +3940,7 @@ func (x *ContentsState) String() string {
 func (*ContentsState) ProtoMessage() {}
 
 func (x *ContentsState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[42]
+	mi := &file_link_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3875,7 +3953,7 @@ func (x *ContentsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsState.ProtoReflect.Descriptor instead.
 func (*ContentsState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{42}
+	return file_link_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ContentsState) GetMoves() uint64 {
@@ -3925,7 +4003,7 @@ type InEntryState struct {
 
 func (x *InEntryState) Reset() {
 	*x = InEntryState{}
-	mi := &file_link_proto_msgTypes[43]
+	mi := &file_link_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4015,7 @@ func (x *InEntryState) String() string {
 func (*InEntryState) ProtoMessage() {}
 
 func (x *InEntryState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[43]
+	mi := &file_link_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4028,7 @@ func (x *InEntryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InEntryState.ProtoReflect.Descriptor instead.
 func (*InEntryState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{43}
+	return file_link_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *InEntryState) GetMovement() uint64 {
@@ -3988,7 +4066,7 @@ type Follow struct {
 
 func (x *Follow) Reset() {
 	*x = Follow{}
-	mi := &file_link_proto_msgTypes[44]
+	mi := &file_link_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4078,7 @@ func (x *Follow) String() string {
 func (*Follow) ProtoMessage() {}
 
 func (x *Follow) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[44]
+	mi := &file_link_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4091,7 @@ func (x *Follow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Follow.ProtoReflect.Descriptor instead.
 func (*Follow) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{44}
+	return file_link_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Follow) GetTo() *Position {
@@ -4051,7 +4129,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_link_proto_msgTypes[45]
+	mi := &file_link_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4141,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[45]
+	mi := &file_link_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4154,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{45}
+	return file_link_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OrderResult) GetCode() OrderResult_Code {
@@ -4118,7 +4196,7 @@ type BestiaState struct {
 
 func (x *BestiaState) Reset() {
 	*x = BestiaState{}
-	mi := &file_link_proto_msgTypes[46]
+	mi := &file_link_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4208,7 @@ func (x *BestiaState) String() string {
 func (*BestiaState) ProtoMessage() {}
 
 func (x *BestiaState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[46]
+	mi := &file_link_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4221,7 @@ func (x *BestiaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BestiaState.ProtoReflect.Descriptor instead.
 func (*BestiaState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{46}
+	return file_link_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *BestiaState) GetMaster() uint64 {
@@ -4172,7 +4250,7 @@ type TeamState struct {
 
 func (x *TeamState) Reset() {
 	*x = TeamState{}
-	mi := &file_link_proto_msgTypes[47]
+	mi := &file_link_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4262,7 @@ func (x *TeamState) String() string {
 func (*TeamState) ProtoMessage() {}
 
 func (x *TeamState) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[47]
+	mi := &file_link_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4275,7 @@ func (x *TeamState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeamState.ProtoReflect.Descriptor instead.
 func (*TeamState) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{47}
+	return file_link_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TeamState) GetBestias() []uint64 {
@@ -4274,7 +4352,7 @@ const file_link_proto_rawDesc = "" +
 	"\rKIND_SNAPSHOT\x10\x01\x12\r\n" +
 	"\tKIND_LEFT\x10\x02\x12\r\n" +
 	"\tKIND_GONE\x10\x03\x12\x14\n" +
-	"\x10KIND_TRANSFERRED\x10\x04\"\x80\n" +
+	"\x10KIND_TRANSFERRED\x10\x04\"\xb5\n" +
 	"\n" +
 	"\vPeerMessage\x120\n" +
 	"\x04call\x18\x01 \x01(\v2\x1a.spatialcells.wire.v1.CallH\x00R\x04call\x12C\n" +
@@ -4298,7 +4376,8 @@ const file_link_proto_rawDesc = "" +
 	"\tmove_part\x18\x12 \x01(\v2\x1e.spatialcells.wire.v1.MovePartH\x00R\bmovePart\x12C\n" +
 	"\vmove_answer\x18\x13 \x01(\v2 .spatialcells.wire.v1.MoveAnswerH\x00R\n" +
 	"moveAnswer\x12=\n" +
-	"\tmove_drop\x18\x14 \x01(\v2\x1e.spatialcells.wire.v1.MoveDropH\x00R\bmoveDropB\t\n" +
+	"\tmove_drop\x18\x14 \x01(\v2\x1e.spatialcells.wire.v1.MoveDropH\x00R\bmoveDrop\x123\n" +
+	"\x05stray\x18\x15 \x01(\v2\x1b.spatialcells.wire.v1.StrayH\x00R\x05strayB\t\n" +
 	"\amessage\"^\n" +
 	"\vMovePrepare\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12!\n" +
@@ -4348,7 +4427,11 @@ const file_link_proto_rawDesc = "" +
 	"CODE_TAKEN\x10\x01\x12\x0f\n" +
 	"\vCODE_STAGED\x10\x02\x12\x10\n" +
 	"\fCODE_REFUSED\x10\x03\x12\x12\n" +
-	"\x0eCODE_ACTIVATED\x10\x04\"8\n" +
+	"\x0eCODE_ACTIVATED\x10\x04\"j\n" +
+	"\x05Stray\x12\x16\n" +
+	"\x06entity\x18\x01 \x01(\x06R\x06entity\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\rR\x06region\x121\n" +
+	"\x05epoch\x18\x03 \x01(\v2\x1b.spatialcells.wire.v1.EpochR\x05epoch\"8\n" +
 	"\bMoveDrop\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\"\xc0\x01\n" +
@@ -4578,7 +4661,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_link_proto_goTypes = []any{
 	(EntityFrame_Kind)(0),    // 0: spatialcells.wire.v1.EntityFrame.Kind
 	(MoveAnswer_Code)(0),     // 1: spatialcells.wire.v1.MoveAnswer.Code
@@ -4601,42 +4684,43 @@ var file_link_proto_goTypes = []any{
 	(*MovedObserver)(nil),    // 18: spatialcells.wire.v1.MovedObserver
 	(*MovedResult)(nil),      // 19: spatialcells.wire.v1.MovedResult
 	(*MoveAnswer)(nil),       // 20: spatialcells.wire.v1.MoveAnswer
-	(*MoveDrop)(nil),         // 21: spatialcells.wire.v1.MoveDrop
-	(*Call)(nil),             // 22: spatialcells.wire.v1.Call
-	(*CallAnswer)(nil),       // 23: spatialcells.wire.v1.CallAnswer
-	(*CommandNumber)(nil),    // 24: spatialcells.wire.v1.CommandNumber
-	(*Command)(nil),          // 25: spatialcells.wire.v1.Command
-	(*CommandAnswer)(nil),    // 26: spatialcells.wire.v1.CommandAnswer
-	(*Attach)(nil),           // 27: spatialcells.wire.v1.Attach
-	(*AttachAnswer)(nil),     // 28: spatialcells.wire.v1.AttachAnswer
-	(*Detach)(nil),           // 29: spatialcells.wire.v1.Detach
-	(*AccountMessage)(nil),   // 30: spatialcells.wire.v1.AccountMessage
-	(*NotHere)(nil),          // 31: spatialcells.wire.v1.NotHere
-	(*Displace)(nil),         // 32: spatialcells.wire.v1.Displace
-	(*Offer)(nil),            // 33: spatialcells.wire.v1.Offer
-	(*ComponentBlob)(nil),    // 34: spatialcells.wire.v1.ComponentBlob
-	(*OfferAnswer)(nil),      // 35: spatialcells.wire.v1.OfferAnswer
-	(*OfferDurable)(nil),     // 36: spatialcells.wire.v1.OfferDurable
-	(*Claiming)(nil),         // 37: spatialcells.wire.v1.Claiming
-	(*ClaimingAnswer)(nil),   // 38: spatialcells.wire.v1.ClaimingAnswer
-	(*OwnedEntity)(nil),      // 39: spatialcells.wire.v1.OwnedEntity
-	(*Snapshot)(nil),         // 40: spatialcells.wire.v1.Snapshot
-	(*StaminaState)(nil),     // 41: spatialcells.wire.v1.StaminaState
-	(*SessionState)(nil),     // 42: spatialcells.wire.v1.SessionState
-	(*PathState)(nil),        // 43: spatialcells.wire.v1.PathState
-	(*Order)(nil),            // 44: spatialcells.wire.v1.Order
-	(*PickOrder)(nil),        // 45: spatialcells.wire.v1.PickOrder
-	(*Receive)(nil),          // 46: spatialcells.wire.v1.Receive
-	(*DigOrder)(nil),         // 47: spatialcells.wire.v1.DigOrder
-	(*ContentsState)(nil),    // 48: spatialcells.wire.v1.ContentsState
-	(*InEntryState)(nil),     // 49: spatialcells.wire.v1.InEntryState
-	(*Follow)(nil),           // 50: spatialcells.wire.v1.Follow
-	(*OrderResult)(nil),      // 51: spatialcells.wire.v1.OrderResult
-	(*BestiaState)(nil),      // 52: spatialcells.wire.v1.BestiaState
-	(*TeamState)(nil),        // 53: spatialcells.wire.v1.TeamState
-	(VanishReason)(0),        // 54: spatialcells.wire.v1.VanishReason
-	(*Position)(nil),         // 55: spatialcells.wire.v1.Position
-	(*Item)(nil),             // 56: spatialcells.wire.v1.Item
+	(*Stray)(nil),            // 21: spatialcells.wire.v1.Stray
+	(*MoveDrop)(nil),         // 22: spatialcells.wire.v1.MoveDrop
+	(*Call)(nil),             // 23: spatialcells.wire.v1.Call
+	(*CallAnswer)(nil),       // 24: spatialcells.wire.v1.CallAnswer
+	(*CommandNumber)(nil),    // 25: spatialcells.wire.v1.CommandNumber
+	(*Command)(nil),          // 26: spatialcells.wire.v1.Command
+	(*CommandAnswer)(nil),    // 27: spatialcells.wire.v1.CommandAnswer
+	(*Attach)(nil),           // 28: spatialcells.wire.v1.Attach
+	(*AttachAnswer)(nil),     // 29: spatialcells.wire.v1.AttachAnswer
+	(*Detach)(nil),           // 30: spatialcells.wire.v1.Detach
+	(*AccountMessage)(nil),   // 31: spatialcells.wire.v1.AccountMessage
+	(*NotHere)(nil),          // 32: spatialcells.wire.v1.NotHere
+	(*Displace)(nil),         // 33: spatialcells.wire.v1.Displace
+	(*Offer)(nil),            // 34: spatialcells.wire.v1.Offer
+	(*ComponentBlob)(nil),    // 35: spatialcells.wire.v1.ComponentBlob
+	(*OfferAnswer)(nil),      // 36: spatialcells.wire.v1.OfferAnswer
+	(*OfferDurable)(nil),     // 37: spatialcells.wire.v1.OfferDurable
+	(*Claiming)(nil),         // 38: spatialcells.wire.v1.Claiming
+	(*ClaimingAnswer)(nil),   // 39: spatialcells.wire.v1.ClaimingAnswer
+	(*OwnedEntity)(nil),      // 40: spatialcells.wire.v1.OwnedEntity
+	(*Snapshot)(nil),         // 41: spatialcells.wire.v1.Snapshot
+	(*StaminaState)(nil),     // 42: spatialcells.wire.v1.StaminaState
+	(*SessionState)(nil),     // 43: spatialcells.wire.v1.SessionState
+	(*PathState)(nil),        // 44: spatialcells.wire.v1.PathState
+	(*Order)(nil),            // 45: spatialcells.wire.v1.Order
+	(*PickOrder)(nil),        // 46: spatialcells.wire.v1.PickOrder
+	(*Receive)(nil),          // 47: spatialcells.wire.v1.Receive
+	(*DigOrder)(nil),         // 48: spatialcells.wire.v1.DigOrder
+	(*ContentsState)(nil),    // 49: spatialcells.wire.v1.ContentsState
+	(*InEntryState)(nil),     // 50: spatialcells.wire.v1.InEntryState
+	(*Follow)(nil),           // 51: spatialcells.wire.v1.Follow
+	(*OrderResult)(nil),      // 52: spatialcells.wire.v1.OrderResult
+	(*BestiaState)(nil),      // 53: spatialcells.wire.v1.BestiaState
+	(*TeamState)(nil),        // 54: spatialcells.wire.v1.TeamState
+	(VanishReason)(0),        // 55: spatialcells.wire.v1.VanishReason
+	(*Position)(nil),         // 56: spatialcells.wire.v1.Position
+	(*Item)(nil),             // 57: spatialcells.wire.v1.Item
 }
 var file_link_proto_depIdxs = []int32{
 	7,  // 0: spatialcells.wire.v1.Hello.codecs:type_name -> spatialcells.wire.v1.CodecVersion
@@ -4644,72 +4728,74 @@ var file_link_proto_depIdxs = []int32{
 	10, // 2: spatialcells.wire.v1.ReplicationBatch.snapshots:type_name -> spatialcells.wire.v1.ChunkSnapshot
 	0,  // 3: spatialcells.wire.v1.EntityFrame.kind:type_name -> spatialcells.wire.v1.EntityFrame.Kind
 	8,  // 4: spatialcells.wire.v1.EntityFrame.epoch:type_name -> spatialcells.wire.v1.Epoch
-	54, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
-	22, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
-	23, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
-	27, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
-	28, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
-	29, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
-	30, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
-	31, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
-	32, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
-	33, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
-	35, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
-	36, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
-	37, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
-	38, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
-	25, // 19: spatialcells.wire.v1.PeerMessage.command:type_name -> spatialcells.wire.v1.Command
-	26, // 20: spatialcells.wire.v1.PeerMessage.command_answer:type_name -> spatialcells.wire.v1.CommandAnswer
+	55, // 5: spatialcells.wire.v1.EntityFrame.vanish:type_name -> spatialcells.wire.v1.VanishReason
+	23, // 6: spatialcells.wire.v1.PeerMessage.call:type_name -> spatialcells.wire.v1.Call
+	24, // 7: spatialcells.wire.v1.PeerMessage.call_answer:type_name -> spatialcells.wire.v1.CallAnswer
+	28, // 8: spatialcells.wire.v1.PeerMessage.attach:type_name -> spatialcells.wire.v1.Attach
+	29, // 9: spatialcells.wire.v1.PeerMessage.attach_answer:type_name -> spatialcells.wire.v1.AttachAnswer
+	30, // 10: spatialcells.wire.v1.PeerMessage.detach:type_name -> spatialcells.wire.v1.Detach
+	31, // 11: spatialcells.wire.v1.PeerMessage.account_message:type_name -> spatialcells.wire.v1.AccountMessage
+	32, // 12: spatialcells.wire.v1.PeerMessage.not_here:type_name -> spatialcells.wire.v1.NotHere
+	33, // 13: spatialcells.wire.v1.PeerMessage.displace:type_name -> spatialcells.wire.v1.Displace
+	34, // 14: spatialcells.wire.v1.PeerMessage.offer:type_name -> spatialcells.wire.v1.Offer
+	36, // 15: spatialcells.wire.v1.PeerMessage.offer_answer:type_name -> spatialcells.wire.v1.OfferAnswer
+	37, // 16: spatialcells.wire.v1.PeerMessage.offer_durable:type_name -> spatialcells.wire.v1.OfferDurable
+	38, // 17: spatialcells.wire.v1.PeerMessage.claiming:type_name -> spatialcells.wire.v1.Claiming
+	39, // 18: spatialcells.wire.v1.PeerMessage.claiming_answer:type_name -> spatialcells.wire.v1.ClaimingAnswer
+	26, // 19: spatialcells.wire.v1.PeerMessage.command:type_name -> spatialcells.wire.v1.Command
+	27, // 20: spatialcells.wire.v1.PeerMessage.command_answer:type_name -> spatialcells.wire.v1.CommandAnswer
 	13, // 21: spatialcells.wire.v1.PeerMessage.move_prepare:type_name -> spatialcells.wire.v1.MovePrepare
 	14, // 22: spatialcells.wire.v1.PeerMessage.move_part:type_name -> spatialcells.wire.v1.MovePart
 	20, // 23: spatialcells.wire.v1.PeerMessage.move_answer:type_name -> spatialcells.wire.v1.MoveAnswer
-	21, // 24: spatialcells.wire.v1.PeerMessage.move_drop:type_name -> spatialcells.wire.v1.MoveDrop
-	15, // 25: spatialcells.wire.v1.MovePart.entities:type_name -> spatialcells.wire.v1.MovedEntity
-	16, // 26: spatialcells.wire.v1.MovePart.cut:type_name -> spatialcells.wire.v1.MoveCut
-	17, // 27: spatialcells.wire.v1.MovePart.ground:type_name -> spatialcells.wire.v1.MovedItem
-	18, // 28: spatialcells.wire.v1.MovePart.observers:type_name -> spatialcells.wire.v1.MovedObserver
-	19, // 29: spatialcells.wire.v1.MovePart.results:type_name -> spatialcells.wire.v1.MovedResult
-	8,  // 30: spatialcells.wire.v1.MovedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
-	34, // 31: spatialcells.wire.v1.MovedEntity.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	55, // 32: spatialcells.wire.v1.MovedEntity.jump:type_name -> spatialcells.wire.v1.Position
-	56, // 33: spatialcells.wire.v1.MovedItem.item:type_name -> spatialcells.wire.v1.Item
-	55, // 34: spatialcells.wire.v1.MovedItem.at:type_name -> spatialcells.wire.v1.Position
-	24, // 35: spatialcells.wire.v1.MovedResult.number:type_name -> spatialcells.wire.v1.CommandNumber
-	1,  // 36: spatialcells.wire.v1.MoveAnswer.code:type_name -> spatialcells.wire.v1.MoveAnswer.Code
-	2,  // 37: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
-	24, // 38: spatialcells.wire.v1.Command.number:type_name -> spatialcells.wire.v1.CommandNumber
-	24, // 39: spatialcells.wire.v1.Command.after:type_name -> spatialcells.wire.v1.CommandNumber
-	24, // 40: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
-	3,  // 41: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
-	24, // 42: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
-	55, // 43: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
-	4,  // 44: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
-	8,  // 45: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	8,  // 46: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
-	8,  // 47: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	34, // 48: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	8,  // 49: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
-	8,  // 50: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
-	8,  // 51: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
-	39, // 52: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
-	8,  // 53: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
-	34, // 54: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
-	50, // 55: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
-	45, // 56: spatialcells.wire.v1.Order.pick:type_name -> spatialcells.wire.v1.PickOrder
-	46, // 57: spatialcells.wire.v1.Order.receive:type_name -> spatialcells.wire.v1.Receive
-	47, // 58: spatialcells.wire.v1.Order.dig:type_name -> spatialcells.wire.v1.DigOrder
-	55, // 59: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
-	56, // 60: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
-	55, // 61: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
-	56, // 62: spatialcells.wire.v1.ContentsState.items:type_name -> spatialcells.wire.v1.Item
-	49, // 63: spatialcells.wire.v1.ContentsState.in:type_name -> spatialcells.wire.v1.InEntryState
-	55, // 64: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
-	5,  // 65: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	22, // 24: spatialcells.wire.v1.PeerMessage.move_drop:type_name -> spatialcells.wire.v1.MoveDrop
+	21, // 25: spatialcells.wire.v1.PeerMessage.stray:type_name -> spatialcells.wire.v1.Stray
+	15, // 26: spatialcells.wire.v1.MovePart.entities:type_name -> spatialcells.wire.v1.MovedEntity
+	16, // 27: spatialcells.wire.v1.MovePart.cut:type_name -> spatialcells.wire.v1.MoveCut
+	17, // 28: spatialcells.wire.v1.MovePart.ground:type_name -> spatialcells.wire.v1.MovedItem
+	18, // 29: spatialcells.wire.v1.MovePart.observers:type_name -> spatialcells.wire.v1.MovedObserver
+	19, // 30: spatialcells.wire.v1.MovePart.results:type_name -> spatialcells.wire.v1.MovedResult
+	8,  // 31: spatialcells.wire.v1.MovedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	35, // 32: spatialcells.wire.v1.MovedEntity.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	56, // 33: spatialcells.wire.v1.MovedEntity.jump:type_name -> spatialcells.wire.v1.Position
+	57, // 34: spatialcells.wire.v1.MovedItem.item:type_name -> spatialcells.wire.v1.Item
+	56, // 35: spatialcells.wire.v1.MovedItem.at:type_name -> spatialcells.wire.v1.Position
+	25, // 36: spatialcells.wire.v1.MovedResult.number:type_name -> spatialcells.wire.v1.CommandNumber
+	1,  // 37: spatialcells.wire.v1.MoveAnswer.code:type_name -> spatialcells.wire.v1.MoveAnswer.Code
+	8,  // 38: spatialcells.wire.v1.Stray.epoch:type_name -> spatialcells.wire.v1.Epoch
+	2,  // 39: spatialcells.wire.v1.CallAnswer.code:type_name -> spatialcells.wire.v1.CallAnswer.Code
+	25, // 40: spatialcells.wire.v1.Command.number:type_name -> spatialcells.wire.v1.CommandNumber
+	25, // 41: spatialcells.wire.v1.Command.after:type_name -> spatialcells.wire.v1.CommandNumber
+	25, // 42: spatialcells.wire.v1.CommandAnswer.number:type_name -> spatialcells.wire.v1.CommandNumber
+	3,  // 43: spatialcells.wire.v1.CommandAnswer.code:type_name -> spatialcells.wire.v1.CommandAnswer.Code
+	25, // 44: spatialcells.wire.v1.CommandAnswer.last:type_name -> spatialcells.wire.v1.CommandNumber
+	56, // 45: spatialcells.wire.v1.Attach.spawn:type_name -> spatialcells.wire.v1.Position
+	4,  // 46: spatialcells.wire.v1.AttachAnswer.code:type_name -> spatialcells.wire.v1.AttachAnswer.Code
+	8,  // 47: spatialcells.wire.v1.AttachAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 48: spatialcells.wire.v1.AccountMessage.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 49: spatialcells.wire.v1.Offer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	35, // 50: spatialcells.wire.v1.Offer.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	8,  // 51: spatialcells.wire.v1.Offer.expect:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 52: spatialcells.wire.v1.OfferAnswer.epoch:type_name -> spatialcells.wire.v1.Epoch
+	8,  // 53: spatialcells.wire.v1.OfferDurable.epoch:type_name -> spatialcells.wire.v1.Epoch
+	40, // 54: spatialcells.wire.v1.ClaimingAnswer.owned:type_name -> spatialcells.wire.v1.OwnedEntity
+	8,  // 55: spatialcells.wire.v1.OwnedEntity.epoch:type_name -> spatialcells.wire.v1.Epoch
+	35, // 56: spatialcells.wire.v1.Snapshot.components:type_name -> spatialcells.wire.v1.ComponentBlob
+	51, // 57: spatialcells.wire.v1.Order.follow:type_name -> spatialcells.wire.v1.Follow
+	46, // 58: spatialcells.wire.v1.Order.pick:type_name -> spatialcells.wire.v1.PickOrder
+	47, // 59: spatialcells.wire.v1.Order.receive:type_name -> spatialcells.wire.v1.Receive
+	48, // 60: spatialcells.wire.v1.Order.dig:type_name -> spatialcells.wire.v1.DigOrder
+	56, // 61: spatialcells.wire.v1.PickOrder.at:type_name -> spatialcells.wire.v1.Position
+	57, // 62: spatialcells.wire.v1.Receive.item:type_name -> spatialcells.wire.v1.Item
+	56, // 63: spatialcells.wire.v1.Receive.at:type_name -> spatialcells.wire.v1.Position
+	57, // 64: spatialcells.wire.v1.ContentsState.items:type_name -> spatialcells.wire.v1.Item
+	50, // 65: spatialcells.wire.v1.ContentsState.in:type_name -> spatialcells.wire.v1.InEntryState
+	56, // 66: spatialcells.wire.v1.Follow.to:type_name -> spatialcells.wire.v1.Position
+	5,  // 67: spatialcells.wire.v1.OrderResult.code:type_name -> spatialcells.wire.v1.OrderResult.Code
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -4738,8 +4824,9 @@ func file_link_proto_init() {
 		(*PeerMessage_MovePart)(nil),
 		(*PeerMessage_MoveAnswer)(nil),
 		(*PeerMessage_MoveDrop)(nil),
+		(*PeerMessage_Stray)(nil),
 	}
-	file_link_proto_msgTypes[38].OneofWrappers = []any{
+	file_link_proto_msgTypes[39].OneofWrappers = []any{
 		(*Order_Follow)(nil),
 		(*Order_Pick)(nil),
 		(*Order_Receive)(nil),
@@ -4751,7 +4838,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,5 +31,9 @@
 // a stage is decoded when it is activated, which takes less than a tick for two thousand entities; the new owner tells the old one that
 // it acts, which may be faster than the API server; and Between takes in what a region stands still for, without a tick.
 //
+// A recovery (sim_regions.go, sim_expected.go, sim_strays.go) asks every session that may hold something, also one whose Lease is gone for
+// the moment; brings back what nobody has; and leaves open, rather than denies, what somebody may yet bring. Between two recoveries a
+// late claim of the dead may take a record from the one's region to the other's: who finds it gone tells the holder of its home.
+//
 // May import torus, partition, ecs, interest, ghost, handoff, route, game and api/wire; never a driver.
 package zone

@@ -100,6 +100,8 @@ func (e *Engine) receive(from string, m *wire.PeerMessage, at time.Duration) {
 		e.sim.moveAnswered(from, m.MoveAnswer)
 	case *wire.PeerMessage_MoveDrop:
 		e.sim.moveDropped(from, m.MoveDrop)
+	case *wire.PeerMessage_Stray:
+		e.sim.strayed(m.Stray)
 	default:
 		e.stats.Malformed++
 	}

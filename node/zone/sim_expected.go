@@ -56,6 +56,9 @@ func (r *region) expect(x expected) {
 	if x.by != "" {
 		e.by = x.by
 	}
+	if e.deadAt == 0 {
+		e.deadAt = x.deadAt
+	}
 }
 
 // answered: the store has said where something is that is expected, or not.
@@ -70,6 +73,9 @@ func (r *region) answered(id ecs.EntityID) {
 func (r *region) unexpect(id ecs.EntityID) {
 	r.expected = slices.DeleteFunc(r.expected, func(x expected) bool { return x.id == id })
 }
+
+// maxExpected bounds what others say that is to come to a region.
+const maxExpected = 1 << 16
 
 // expectTicks is for how long a snapshot leaves open what somebody may yet bring who lives: 30 s. Who has it may be cut off.
 const expectTicks = 30 * TicksPerSecond

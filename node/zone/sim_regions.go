@@ -119,6 +119,7 @@ func (s *sim) load(r *region) {
 			s.atRegion(RecoveryOutbid, r.index, "")
 			return
 		}
+		s.follow(r, r.records, a.Records)
 		r.loaded, r.records = true, a.Records
 		if a.Contents != nil {
 			s.adoptInto(&r.ground, *a.Contents)
@@ -327,6 +328,9 @@ func (s *sim) claimRecord(r *region, rec Record) {
 				s.atEntity(RecoveryRevived, a.Record.Entity, a.Record.Epoch, "")
 				s.orphan(a.Record.Entity)
 			}
+		}
+		if a.Code == StoreConflict && a.Record != nil {
+			s.stray(r, *a.Record)
 		}
 		if r.claims--; r.claims == 0 {
 			s.activate(r)
