@@ -107,7 +107,7 @@ func (r *Run) seesWell(cl, other *Client) error {
 }
 
 // entitiesSettled: each durable entity that was ever seen is acted for by one node, whose epoch the store has, or rests in
-// the store, or is gone with a store that came back empty.
+// the store, or is gone with a store that came back empty or behind.
 func (r *Run) entitiesSettled() error {
 	for _, t := range r.check.order {
 		record, stored := r.Cluster.storage.record(t.id)
@@ -115,6 +115,7 @@ func (r *Run) entitiesSettled() error {
 		switch {
 		case t.shows:
 		case !acting && r.faults.loss.gone[t.id]:
+		case !acting && !stored && r.faults.rewound: // no record is ever deleted: that it was made was lost, and its owner died
 		case !stored && !acting:
 			return fmt.Errorf("entity %v is lost", t.id)
 		case !stored:

@@ -24,9 +24,10 @@ type Outcome struct {
 
 // Excused reports whether what broke is promised no more: the store has lost what it had acknowledged, as only the
 // development store may, and neither two act for one entity nor does a fenced node act. Of a store that has only lost its last
-// moments less is excused: calls of those moments may be undone, and so be carried out again, and be heard again.
+// moments less is excused: calls of those moments may be undone, and so be carried out again, and be heard again; and whose claim was
+// undone, and whose node then dies, is back only when somebody misses it.
 func (o *Outcome) Excused() bool {
-	if o.Broken != nil && o.Rewound && (o.Broken.Invariant == 3 || o.Broken.Invariant == 4) {
+	if o.Broken != nil && o.Rewound && (o.Broken.Invariant >= 3 && o.Broken.Invariant <= 5) {
 		return true
 	}
 	return o.Broken != nil && o.LostStore && o.Broken.Invariant != 1 && o.Broken.Invariant != 7 && o.Broken.Invariant != assertion

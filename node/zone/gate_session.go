@@ -20,6 +20,8 @@ const (
 	ownTicks = 2 * TicksPerSecond
 	// loginTicks is how long a login may take before the client is told that the world is not available: 20 s.
 	loginTicks = 20 * TicksPerSecond
+	// lostTicks is for how long the store may have no record of the own entity: longer than a creation can be under way, 15 s.
+	lostTicks = 15 * TicksPerSecond
 	// maxPrivate bounds the bytes for an account's own eyes in one tick.
 	maxPrivate = 64 << 10
 )
@@ -57,6 +59,7 @@ type session struct {
 	recoveries   uint32    // of the entity when it was attached
 	retry        int64     // tick of the next attach or resend; 0: none
 	ownSeen      int64     // tick at which the own entity was here last
+	lost         int64     // tick since which the store has no record of the entity; 0: it has
 
 	calls   route.Queue
 	head    uint64 // the first unanswered call,
@@ -143,7 +146,7 @@ func (s *session) claimed(a StoreAnswer) {
 	case first && a.Resumed:
 		g.stats.Resumes++
 		g.at(Happened{Point: SessionResumed, Account: s.account})
-		s.resumed = true
+		s.resumed = a.Record != nil // else the store has lost who it was: it begins anew
 		s.calls.Start(s.info.AckedInput)
 	case first:
 		g.stats.Logins++
@@ -301,16 +304,21 @@ func (s *session) lookUp() {
 		if s.gate.sessions[s.account] != s || s.state != sessionAttaching {
 			return
 		}
-		if a.Code == StoreOK && a.Record != nil {
-			s.home = s.gate.grid.RegionIndex(a.Record.Home)
-		}
 		s.retry = s.gate.tick + 2*attachRetryTicks
+		switch {
+		case a.Code == StoreOK && a.Record != nil:
+			s.home, s.lost = s.gate.grid.RegionIndex(a.Record.Home), 0
+		case a.Code == StoreMissing && s.lost == 0:
+			s.lost = s.gate.tick
+		case a.Code == StoreMissing && s.gate.tick-s.lost > lostTicks:
+			s.end(wire.Disconnected_REASON_UNAVAILABLE, "the store has lost your character with its last writes; log in again to begin anew", false)
+		}
 	})
 }
 
 func (s *session) attached(from string, m *wire.AttachAnswer) {
 	s.gate.at(Happened{Point: SessionAttached, Account: s.account, Entity: ecs.EntityID(m.Entity), Peer: from})
-	s.state, s.owner, s.retry = sessionAttached, from, 0
+	s.state, s.owner, s.retry, s.lost = sessionAttached, from, 0, 0
 	s.entity, s.home, s.recoveries = ecs.EntityID(m.Entity), int(m.Region), epochOf(m.Epoch).Recoveries
 	s.calls.Resend(0) // what was executed and not answered is answered from the entity's log
 	s.touch(s.entity)

@@ -29,7 +29,7 @@ type seen struct {
 }
 
 func (x *seen) due(tick int64) bool {
-	patience := int64(askTicks)
+	patience := askTicks
 	if x.over {
 		patience = rememberTicks
 	}
