@@ -5,7 +5,7 @@
  * The Lease has a holder, an order, the id of a stage, and a resource version; a PUT counts only if it shows the current
  * version. What A has sent may land at any later time, also after A gave up waiting, was fenced or is dead. A settles an
  * unknown outcome by another write, one that names itself: when that one is taken, the first can not be any more
- * (fence.Regions.until, put, write; operator.md, "Boundary move", 3 to 5). The operator writes the Lease too: orders (the
+ * (fence.Regions.until, put, write). The operator writes the Lease too: orders (the
  * annotation), and, once A or B is revoked, the holder.
  *
  * What is in the region is one number that rises with whatever happens there: a copy with a lower number has missed

@@ -1,7 +1,7 @@
 // Package ghost holds render ghosts: replicas of entities as their last public messages, encoded. A replica is no entity
 // of the ECS: nothing decodes it, no system sees it, and forwarding it to a client is a copy of bytes.
 //
-// The store decides which owner's messages count (node.md, "Handoff", "Ghosts"):
+// The store decides which owner's messages count:
 //
 //   - A frame with an older entity epoch than the replica's is dropped.
 //   - Frames of a new owner are held until the old owner signed off (Transferred), at most HoldTicks, or until the old

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The generated proof of node.md, "Ghosts": the streams of different owners reach an observer in any order; whatever it
+// The generated proof of what doc.go promises: the streams of different owners reach an observer in any order; whatever it
 // is, a client sees the entity without a break.
 
 // orders counts and judges the orders of a test.

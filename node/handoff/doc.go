@@ -1,4 +1,4 @@
-// Package handoff keeps the books of moving one entity's authority from node to node (node.md, "Handoff of one entity").
+// Package handoff keeps the books of moving one entity's authority from node to node.
 //
 //	source                                   target
 //	freeze E

@@ -7,7 +7,7 @@ import (
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
-// The view of an account, in chunks (node.md, "Interest").
+// The view of an account, in chunks.
 const (
 	// ViewRadius makes a square of 11 x 11 chunks around the anchor.
 	ViewRadius = partition.ViewRadius
