@@ -19,7 +19,7 @@ type MaintenanceSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Exclusions []MaintenanceExclusion `json:"exclusions,omitempty"`
 	// confine lists what waits for a window: BoundaryMoves, Rollouts, Rebalances. Unset means all of them. To confine
-	// nothing, remove windows and exclusions.
+	// nothing, remove windows and exclusions. This version starts boundary moves only.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -71,7 +71,7 @@ func parse(args []string, env func(string) string) (settings, error) {
 	fs.BoolVar(&s.failover, "failover", false, "end zone nodes in every way under bots that handle items, and measure how long their regions stand still")
 	fs.BoolVar(&s.fence, "fence", false, "stop, cut off and mislead zone nodes under bots, and look from outside for anything that a fenced one does")
 	fs.IntVar(&s.handoffs, "handoffs", -1, fmt.Sprintf("how many handoffs a run with a duration must show; -1: one for each %d seconds of a bot, up to %d", botSecondsPerHandoff, mostHandoffs))
-	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s [FAULT]")
+	script := fs.String("fault", "", "faults to inject, e.g. kill:1@30s,stop:2@40s+20s,api@50s+30s,store@90s, or move@25s, window@20s, crowd@20s; hack/demo/README.md says what each does [FAULT]")
 	for variable, name := range map[string]string{
 		"WORLD": "world", "DURATION": "duration", "BOTS": "bots", "API_PORT": "api-port", "JSON": "json", "FAULT": "fault",
 	} {

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -80,6 +81,9 @@ func run() error {
 
 // swarm learns what the world looks like and plans the bots.
 func (f flags) swarm(ctx context.Context) (*bots.Swarm, error) {
+	if f.key == "" {
+		return nil, errors.New("-key is needed: the file of a development key (*.hs256) out of the World's token keys; hack/swarm/README.md shows the command")
+	}
 	key, err := os.ReadFile(f.key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the key of development tokens (-key): %w", err)
