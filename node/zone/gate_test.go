@@ -6,20 +6,12 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/ghost"
-	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // An entity was signed off to a node that this one cannot reach yet: what that said of it meanwhile never came, so it may be anywhere
 // when the first link to it is up.
 func TestWhatWasSignedOffToAStrangerJumpsWhenItIsHeard(t *testing.T) {
-	grid, err := torus.NewGrid(2, 1, 15)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Config{Grid: grid, Session: "a#1", Node: "a", Incarnation: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := alone(t)
 	replicas := e.gate.replicas
 	e.gate.observers.Add(1, 0)
 	one, two := ecs.Epoch{Recoveries: 1}, ecs.Epoch{Recoveries: 1, Transfers: 1}

@@ -6,7 +6,6 @@ import (
 	"github.com/spatialcells/spatialcells/api/wire"
 	"github.com/spatialcells/spatialcells/node/ecs"
 	"github.com/spatialcells/spatialcells/node/handoff"
-	"github.com/spatialcells/spatialcells/node/torus"
 )
 
 // A region has gone from b to c, who recovers it and was told that this node keeps an entity for it: b's late word that it has the
@@ -21,14 +20,7 @@ func TestOnlyTheHeirsDurableCounts(t *testing.T) {
 		"the heir":                              {"c#1", "", false},
 		"who was asked first, the heir is dead": {"b#1", "c#1", false},
 	} {
-		grid, err := torus.NewGrid(2, 1, 15)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := New(Config{Grid: grid, Session: "a#1", Node: "a", Incarnation: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := alone(t)
 		if c.dead != "" {
 			e.peerEvent(PeerEvent{Session: c.dead, Kind: PeerDead})
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/spatialcells/spatialcells/node/torus"
 )
 
-// twoRegions is an engine of a world of two, with a table of who has them.
-func twoRegions(t *testing.T, sessions ...string) *Engine {
+// alone is the engine of a#1 in a world of two regions, who knows nothing yet.
+func alone(t *testing.T) *Engine {
 	t.Helper()
 	grid, err := torus.NewGrid(2, 1, 15)
 	if err != nil {
@@ -22,15 +22,29 @@ func twoRegions(t *testing.T, sessions ...string) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e
+}
+
+// show gives it a table of who has the regions, the first at epoch 1, the second at 2.
+func (e *Engine) show(t *testing.T, sessions ...string) {
+	t.Helper()
 	var rows []partition.Row
-	for _, session := range sessions {
-		rows = append(rows, partition.Row{Owner: partition.Owner{Session: session, Epoch: 1}})
+	for i, session := range sessions {
+		rows = append(rows, partition.Row{Owner: partition.Owner{Session: session, Epoch: uint64(i + 1)}})
 	}
-	table, err := partition.NewTable(grid, rows)
+	table, err := partition.NewTable(e.grid, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.step(t, &Inbox{Table: table, Peers: []PeerEvent{{"b#1", PeerUp}}})
+	e.step(t, &Inbox{Table: table})
+}
+
+// twoRegions is an engine that is linked to b#1, with a table of who has the regions.
+func twoRegions(t *testing.T, sessions ...string) *Engine {
+	t.Helper()
+	e := alone(t)
+	e.show(t, sessions...)
+	e.step(t, &Inbox{Peers: []PeerEvent{{"b#1", PeerUp}}})
 	return e
 }
 
