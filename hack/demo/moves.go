@@ -126,16 +126,23 @@ func (d *demo) assign(ctx context.Context, want []int) error {
 	for i, ordinal := range want {
 		areas[i] = v1alpha1.Area{Ordinal: int32(ordinal), Column: int32(i % d.grid.Columns()), Row: int32(i / d.grid.Columns()), Width: 1, Height: 1}
 	}
+	return d.edit(ctx, "the assignment", func(w *v1alpha1.World) {
+		w.Spec.Assignment = v1alpha1.AssignmentSpec{Policy: v1alpha1.AssignmentManual, Areas: areas}
+	})
+}
+
+// edit changes the World as a user would; what is for errors.
+func (d *demo) edit(ctx context.Context, what string, change func(*v1alpha1.World)) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		w := &v1alpha1.World{}
 		if err := d.site.api.Get(ctx, d.site.key, w); err != nil {
 			return err //nolint:wrapcheck // RetryOnConflict looks at it
 		}
-		w.Spec.Assignment = v1alpha1.AssignmentSpec{Policy: v1alpha1.AssignmentManual, Areas: areas}
+		change(w)
 		return d.site.api.Update(ctx, w) //nolint:wrapcheck // RetryOnConflict looks at it
 	})
 	if err != nil {
-		return fmt.Errorf("editing the assignment of World %s: %w", d.site.key.Name, err)
+		return fmt.Errorf("editing %s of World %s: %w", what, d.site.key.Name, err)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/spatialcells/spatialcells/api/v1alpha1"
 )
@@ -52,11 +51,7 @@ func (d *demo) moveInWindow(ctx context.Context, f fault) error {
 
 // confine declares a window, and that nothing starts in it from an instant on.
 func (d *demo) confine(ctx context.Context, opens, closes time.Time) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		w := &v1alpha1.World{}
-		if err := d.site.api.Get(ctx, d.site.key, w); err != nil {
-			return err //nolint:wrapcheck // RetryOnConflict looks at it
-		}
+	return d.edit(ctx, "the windows", func(w *v1alpha1.World) {
 		at := opens.UTC()
 		w.Spec.Handoff.MaxConcurrentRegions = 1
 		w.Spec.Maintenance = &v1alpha1.MaintenanceSpec{
@@ -67,12 +62,7 @@ func (d *demo) confine(ctx context.Context, opens, closes time.Time) error {
 				Name: "cut-short", StartTime: metav1.NewTime(closes), EndTime: metav1.NewTime(opens.Add(2 * time.Hour)),
 			}},
 		}
-		return d.site.api.Update(ctx, w) //nolint:wrapcheck // RetryOnConflict looks at it
 	})
-	if err != nil {
-		return fmt.Errorf("declaring a window of World %s: %w", d.site.key.Name, err)
-	}
-	return nil
 }
 
 // nothingMoves watches until the window opens: no region has an order, and the status says when.
